@@ -1,0 +1,19 @@
+// The register-level kernel: WAVES wavefronts a block, 64 threads each, thread = lane. Compiled once for
+// every instruction and model: GPUEMU_CONFIG holds the fields of Config, ALGORITHM the type of the dot.
+#include "mfma_batch.cuh"
+
+constexpr Config CONFIG = {GPUEMU_CONFIG};
+
+extern "C" __global__ void __launch_bounds__(WAVES* LANES)
+    mfma(Batch batch, Pointers pointers, u32* __restrict__ d) {
+  extern __shared__ __align__(16) u8 memory[];
+  using Algorithm = ALGORITHM;
+  const int slot = threadIdx.x / LANES, lane = threadIdx.x % LANES;
+  const i64 wave = (i64)blockIdx.x * WAVES + slot;
+  const Wave<Algorithm> w(CONFIG, memory + slot * Wave<Algorithm>::bytes(CONFIG));
+  const Modifiers mod = batch.modifiers();
+  const WaveInputs in = inputs_of_wave(batch, pointers, wave < batch.waves ? wave : 0);
+  w.load(CONFIG, mod, in, lane);
+  __syncthreads();
+  if (wave < batch.waves) w.compute(CONFIG, mod, in, output_of_wave(CONFIG, d, wave), lane);
+}

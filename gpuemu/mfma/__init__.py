@@ -1,0 +1,1 @@
+"""AMD CDNA matrix cores: MFMA, SMFMAC and scaled MFMA, register by register."""

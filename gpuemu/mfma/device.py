@@ -1,0 +1,278 @@
+"""The device side: a call as the ints that `cuda_src/mfma_config.cuh` and `mfma_batch.cuh` read, run by CUDA or
+by the host build of the same headers."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from .. import formats
+from ..backends import cuda, host
+from ..errors import BadValue
+from . import registers
+from .instructions import Instruction
+from .models import Model
+from .modifiers import Modifiers
+
+ALGORITHMS = {("fma", "f32"): 0, ("fma", "f64"): 1, "exact": 2, "pairwise": 3, "aligned": 4, "integer": 5}
+TYPES = ("Fma32", "Fma64", "Exact", "Pairwise", "Aligned", "Integer")
+ROUNDINGS = {"zero": 0, "down": 1, "up": 2, "nearest": 3}
+NAN_CODES = {"ieee": 0, "all-ones": 1, "negative-zero": 2, "none": 3}
+
+SHARED_MEMORY = 48 * 1024  # bytes a block may take without asking
+OPERANDS = ("a", "b", "c", "idx", "scale_a", "scale_b")
+
+
+@dataclass(frozen=True)
+class Operands:
+    """Register images of one leading shape, as arrays of one library; idx and scales may be missing."""
+
+    a: Any
+    b: Any
+    c: Any
+    idx: Any = None
+    scale_a: Any = None
+    scale_b: Any = None
+
+
+def _operand_fields(instruction: Instruction, matrix: str, model: Model, m: Modifiers) -> list[int]:
+    fmt: formats.Format = instruction.operand_format(matrix, m.cbsz, m.blgp)
+    used = fmt.mantissa_bits if model.input_bits is None else min(model.input_bits, fmt.mantissa_bits)
+    vgprs = instruction.operand_vgprs(matrix, m.cbsz, m.blgp)
+    return [
+        fmt.bits,
+        fmt.exponent_bits,
+        fmt.mantissa_bits,
+        fmt.bias,
+        int(fmt.infinities),
+        NAN_CODES[fmt.nan],
+        used,
+        vgprs,
+        vgprs * 32 // fmt.bits,
+        registers.chunk(instruction, matrix, m),
+    ]
+
+
+@lru_cache(maxsize=1024)
+def config(instruction: Instruction, model: Model, m: Modifiers) -> tuple[int, ...]:
+    """Return the fields of `Config`, in its order."""
+    a = _operand_fields(instruction, "A", model, m)
+    b = _operand_fields(instruction, "B", model, m)
+    algorithm = ALGORITHMS.get(model.algorithm)
+    if algorithm is None:
+        algorithm = ALGORITHMS[model.algorithm, model.output]
+    dense_grouping = model.dense_grouping and instruction.sparse
+    group = min(max(model.group // 2, 1) if dense_grouping else model.group, instruction.products)
+    fraction = a[6] + b[6]
+    narrow = (
+        model.algorithm == "aligned"
+        and model.product_rounding == "zero"
+        and fraction + 2 <= 31
+        and model.product_bits + 2 + group.bit_length() <= 31
+    )
+    return (
+        algorithm,
+        instruction.M,
+        instruction.N,
+        instruction.K,
+        instruction.blocks,
+        instruction.products,
+        instruction.vgprs["D"],
+        int(instruction.sparse),
+        instruction.modifiers.index_bits,
+        int(instruction.kind == "mfma_scale"),
+        *a,
+        *b,
+        group,
+        int(dense_grouping),
+        model.interleave,
+        int(narrow),
+        model.product_bits,
+        ROUNDINGS[model.product_rounding],
+        ROUNDINGS[model.merge_rounding],
+        model.sum_bits,
+        ROUNDINGS[model.sum_rounding],
+        model.accumulator_bits,
+        ROUNDINGS[model.accumulator_rounding],
+        model.result_bits,
+        ROUNDINGS[model.result_rounding],
+        ROUNDINGS[model.output_rounding],
+        int(model.drop_tiny_accumulator),
+        int(model.product_overflow),
+        int(model.flush_inputs),
+        int(model.flush_outputs),
+    )
+
+
+def kernel_modifiers(instruction: Instruction, m: Modifiers) -> tuple[int, ...]:
+    """Return the modifier fields of `Batch`: only what moves lanes, negates, or selects."""
+    dense = instruction.kind == "mfma"
+    neg = m.neg[0] | m.neg[1] << 1 | m.neg[2] << 2
+    return (
+        m.cbsz if dense else 0,
+        m.abid if dense else 0,
+        m.blgp if dense else 0,
+        int(dense and m.broadcast == "lane_block"),
+        neg,
+        m.index_set(instruction),
+        *m.op_sel,
+        int(m.output_layout == "formula"),
+    )
+
+
+def _collapse(shape: tuple[int, ...], strides: list[tuple[int, ...]]) -> list[tuple[int, tuple[int, ...]]] | None:
+    """Merge neighbouring batch dimensions where every operand's strides allow; None where over two remain.
+
+    Returns a list of (size, stride of each operand), outermost first.
+    """
+    merged: list[tuple[int, tuple[int, ...]]] = []
+    for axis in reversed(range(len(shape))):
+        step = tuple(s[axis] for s in strides)
+        if shape[axis] == 1:
+            continue
+        if merged:
+            size, inner = merged[-1]
+            if all(outer == size * i for outer, i in zip(step, inner, strict=True)):
+                merged[-1] = (size * shape[axis], inner)
+                continue
+        merged.append((shape[axis], step))
+    return merged[::-1] if len(merged) <= 2 else None
+
+
+def _batch(instruction: Instruction, m: Modifiers, operands: list[Any], lead: tuple[int, ...]) -> Any:
+    """Return the fields of `Batch` as an int64 array, or None where the strides need more than two dimensions."""
+    strides = []
+    for x in operands:
+        if x is None:
+            strides.append((0,) * (len(lead) + 2))
+        else:
+            steps = tuple(s // 4 for s in x.strides)
+            strides.append((0,) * (len(lead) + 2 - len(steps)) + steps)
+    sizes = [(1,) * (len(lead) - max(x.ndim - 2, 0)) + x.shape[:-2] if x is not None else (1,) * len(lead) for x in operands]
+    batch_strides = [
+        tuple(0 if size == 1 else step for size, step in zip(sizes[n], strides[n][:-2], strict=True))
+        for n in range(len(operands))
+    ]
+    dims = _collapse(lead, batch_strides)
+    if dims is None:
+        return None
+    none = (0,) * len(operands)
+    (_, outer), (inner_size, inner) = ([(1, none)] * 2 + dims)[-2:]
+    waves = int(np.prod(lead, dtype=np.int64))
+    places = [v for n in range(len(operands)) for v in (outer[n], inner[n], *strides[n][-2:])]
+    return np.array([waves, inner_size, *places, *kernel_modifiers(instruction, m)], np.int64)
+
+
+def _prepare(instruction: Instruction, m: Modifiers, operands: Operands, lead: tuple[int, ...]) -> tuple[list[Any], Any]:
+    """Return the operand arrays, copied only where their strides cannot be expressed, and the batch fields."""
+    found = [getattr(operands, name) for name in OPERANDS]
+    for n, x in enumerate(found):
+        if x is not None and any(s % 4 for s in x.strides):
+            found[n] = x.copy()
+    batch = _batch(instruction, m, found, lead)
+    if batch is None:
+        found = [x if x is None or x.ndim == 2 else _contiguous(x, lead) for x in found]
+        batch = _batch(instruction, m, found, lead)
+    return found, batch
+
+
+def _contiguous(x: Any, lead: tuple[int, ...]) -> Any:
+    """Return an operand as a dense array of the whole leading shape."""
+    target = np.broadcast_to if isinstance(x, np.ndarray) else _cupy().broadcast_to
+    return target(x, (*lead, *x.shape[-2:])).copy()
+
+
+def _cupy() -> Any:
+    import cupy
+
+    return cupy
+
+
+def value_bytes(algorithm: int) -> int:
+    """Return the bytes of one decoded item in a wavefront's shared memory."""
+    return {0: 4, 1: 8, 2: 8, 3: 4, 4: 8, 5: 4}[algorithm]
+
+
+def wave_bytes(instruction: Instruction, algorithm: int) -> int:
+    """Return the shared memory of a wavefront, as `Wave::bytes` counts it."""
+    items = instruction.blocks * (instruction.M * instruction.products + instruction.K * instruction.N)
+    dense = instruction.M * instruction.products if instruction.sparse else 0
+    return (items * value_bytes(algorithm) + dense + 15) // 16 * 16
+
+
+def kernel_source(instruction: Instruction, model: Model, m: Modifiers) -> tuple[str, dict[str, int | str], int]:
+    """Return the source, definitions and shared memory that specialise the register-level kernel."""
+    fields = config(instruction, model, m)
+    algorithm = fields[0]
+    size = wave_bytes(instruction, algorithm)
+    waves = max(1, min(4, SHARED_MEMORY // size))
+    name = TYPES[algorithm]
+    if name == "Aligned":
+        narrow = fields[CONFIG_FIELDS.index("narrow")]
+        name = "Aligned<i32>" if narrow else "Aligned<i64>"
+    defines: dict[str, int | str] = {
+        "GPUEMU_CONFIG": ",".join(map(str, fields)),
+        "ALGORITHM": name,
+        "WAVES": waves,
+    }
+    return "mfma.cu", defines, waves * size
+
+
+OPERAND_FIELDS = "bits exponent_bits mantissa_bits bias infinities nan used_bits vgprs items chunk".split()
+CONFIG_FIELDS = [
+    *"algorithm m n k blocks products d_vgprs sparse index_bits scaled".split(),
+    *(f"a.{name}" for name in OPERAND_FIELDS),
+    *(f"b.{name}" for name in OPERAND_FIELDS),
+    *"group dense_grouping interleave narrow product_bits product_rounding merge_rounding".split(),
+    *"sum_bits sum_rounding accumulator_bits accumulator_rounding result_bits result_rounding".split(),
+    *"output_rounding drop_tiny product_overflow flush_inputs flush_outputs".split(),
+]
+
+
+@lru_cache(maxsize=1024)
+def _kernel(instruction: Instruction, model: Model, shape: Modifiers, device: int) -> tuple[cuda.Kernel, int, int]:
+    """Return the compiled kernel for the current device, its wavefronts a block, and its shared memory."""
+    source, defines, shared = kernel_source(instruction, model, shape)
+    return cuda.kernel(source, "mfma", defines), int(defines["WAVES"]), shared
+
+
+def kernel_shape(instruction: Instruction, m: Modifiers) -> Modifiers:
+    """Return the modifiers that change a kernel's shape (formats of f8f6f4), the rest at their defaults."""
+    if instruction.modifiers.cbsz == "format":
+        return Modifiers(cbsz=m.cbsz, blgp=m.blgp)
+    return Modifiers()
+
+
+def run_cuda(instruction: Instruction, model: Model, m: Modifiers, operands: Operands, lead: tuple[int, ...]) -> Any:
+    """Run a batch on the current device and stream; CuPy uint32 in, CuPy uint32 (*lead, vgprs, 64) out."""
+    cupy = _cupy()
+    found, batch = _prepare(instruction, m, operands, lead)
+    d = cupy.empty((*lead, instruction.vgprs["D"], registers.LANES), cupy.uint32)
+    waves = int(batch[0])
+    if waves == 0:
+        return d
+    kernel, block_waves, shared = _kernel(
+        instruction, model, kernel_shape(instruction, m), cupy.cuda.runtime.getDevice()
+    )
+    blocks = -(-waves // block_waves)
+    if blocks > 0x7FFFFFFF:
+        raise BadValue(f"{waves} wavefronts in one call; legal: at most {0x7FFFFFFF * block_waves}")
+    pointers = np.array([0 if x is None else x.data.ptr for x in found], np.uint64)
+    kernel((blocks,), (block_waves * registers.LANES,), (batch, pointers, d), shared_mem=shared)
+    return d
+
+
+def run_host(
+    instruction: Instruction, model: Model, m: Modifiers, operands: Operands, lead: tuple[int, ...]
+) -> np.ndarray[Any, Any]:
+    """Run a batch in the host build; NumPy uint32 in, NumPy uint32 (*lead, vgprs, 64) out."""
+    found, batch = _prepare(instruction, m, operands, lead)
+    d = np.empty((*lead, instruction.vgprs["D"], registers.LANES), np.uint32)
+    fields = np.array(config(instruction, model, m), np.int32)
+    pointers = np.array([0 if x is None else x.ctypes.data for x in found], np.uint64)
+    host.library().gpuemu_mfma(*(ctypes.c_void_p(x.ctypes.data) for x in (fields, batch, pointers, d)))
+    return d

@@ -1,0 +1,332 @@
+"""Where every matrix element lies in the registers, and moving matrices in and out of them.
+
+A layout is an int array (blocks, rows, columns, 4): the VGPR, the lane, the first bit in that VGPR, and
+the width in bits. Items are packed little-endian; 64-bit items take two VGPRs, low word first, and 6-bit
+items may straddle two.
+
+Sources: CDNA3 guide 7.1.4 and CDNA4 guide 7.1.4, 7.1.5, 7.5.1, AMD's matrix instruction calculator.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from .. import formats
+from ..backends import arrays
+from ..errors import BadShape, BadType, BadValue
+from . import modifiers as mods
+from .instructions import Instruction, check_matrix
+
+LANES = 64
+
+Array = np.ndarray[Any, Any]
+
+
+def source_lanes_a(instruction: Instruction, m: mods.Modifiers) -> Array:
+    """Return, for each lane, the lane whose A registers it uses under cbsz and abid."""
+    lane = np.arange(LANES)
+    if instruction.kind != "mfma" or (m.cbsz == 0 and m.abid == 0):
+        return lane
+    if m.broadcast == "lane_block":
+        span = LANES >> m.cbsz
+        return (lane % span + span * m.abid) % LANES
+    block = lane // instruction.M % instruction.blocks
+    source = ((block >> m.cbsz << m.cbsz) + m.abid) % instruction.blocks
+    return lane + instruction.M * (source - block)
+
+
+def source_lanes_b(instruction: Instruction, m: mods.Modifiers) -> Array:
+    """Return, for each lane, the lane whose B registers it uses under blgp."""
+    lane = np.arange(LANES)
+    if instruction.modifiers.blgp == "format" or m.blgp == 0:
+        return lane
+    patterns = {1: lane % 32, 2: lane % 32 + 32, 3: (lane + 16) % LANES}
+    return patterns.get(m.blgp, lane % 16 + 16 * (m.blgp - 4))
+
+
+def chunk(instruction: Instruction, matrix: str, m: mods.Modifiers) -> int:
+    """Return how many neighbours along k a lane holds in a row before the next lane group takes over."""
+    rows = instruction.M if matrix == "A" else instruction.N
+    columns = instruction.products if matrix == "A" else instruction.K
+    per_lane = columns * rows * instruction.blocks // LANES
+    if instruction.formats[matrix] == "f8f6f4":
+        return 16 if instruction.operand_format(matrix, m.cbsz, m.blgp).bits == 8 else per_lane
+    # The wide sparse instructions of gfx950 hold their k in two halves, each laid out as on gfx942.
+    if instruction.sparse and instruction.vgprs["A"] == 4:
+        return per_lane // 2
+    return per_lane
+
+
+def _place(instruction: Instruction, matrix: str, m: mods.Modifiers) -> tuple[Array, Array]:
+    """Return (lane, item) of every (block, row, k) of A or of every (block, k, column) of B."""
+    rows = instruction.M if matrix == "A" else instruction.N
+    columns = instruction.products if matrix == "A" else instruction.K
+    block, row, k = np.meshgrid(np.arange(instruction.blocks), np.arange(rows), np.arange(columns), indexing="ij")
+    groups = LANES // (rows * instruction.blocks)
+    size = chunk(instruction, matrix, m)
+    number = k // size
+    lane = row + rows * (block + instruction.blocks * (number % groups))
+    item = number // groups * size + k % size
+    if matrix == "B":
+        lane, item = lane.transpose(0, 2, 1), item.transpose(0, 2, 1)
+    return lane, item
+
+
+def _operand_layout(instruction: Instruction, matrix: str, m: mods.Modifiers) -> Array:
+    lane, item = _place(instruction, matrix, m)
+    source = source_lanes_a(instruction, m) if matrix == "A" else source_lanes_b(instruction, m)
+    bits = instruction.operand_format(matrix, m.cbsz, m.blgp).bits
+    first = item * bits
+    return np.stack([first // 32, source[lane], first % 32, np.full_like(first, bits)], axis=-1)
+
+
+def _result_layout(instruction: Instruction, m: mods.Modifiers) -> Array:
+    M, N, blocks = instruction.M, instruction.N, instruction.blocks
+    b, i, j = np.meshgrid(np.arange(blocks), np.arange(M), np.arange(N), indexing="ij")
+    if instruction.formats["D"] == "f64":
+        if blocks == 1:
+            item, lane = i // 4, 16 * (i % 4) + j
+        elif m.output_layout == "formula":
+            item, lane = np.zeros_like(i), 4 * i + 16 * b + j
+        else:
+            item, lane = np.zeros_like(i), 16 * i + 4 * b + j
+        return np.stack([2 * item, lane, np.zeros_like(i), np.full_like(i, 64)], axis=-1)
+    # Rows come in fours; blocks, then fours of rows, fill the lanes, the rest goes to further registers.
+    lane_blocks = -(-LANES // (N * M // 4))
+    lane_rows = LANES // lane_blocks // N
+    groups = M // (4 * lane_rows)
+    item = i % 4 + 4 * (i // (4 * lane_rows) + groups * (b // lane_blocks))
+    lane = j + N * (i // 4 % lane_rows + lane_rows * (b % lane_blocks))
+    return np.stack([item, lane, np.zeros_like(i), np.full_like(i, 32)], axis=-1)
+
+
+def _pair_layout(stored: Array) -> Array:
+    """Spread the layout of stored items over the four dense columns that each pair of them serves."""
+    pairs = stored[:, :, ::2].copy()
+    pairs[..., 3] *= 2
+    return np.repeat(pairs, 4, axis=2)
+
+
+def _index_layout(instruction: Instruction, m: mods.Modifiers) -> Array:
+    """Return where the index fields lie: for every dense column of A, the 4 bits of its group."""
+    lane, item = _place(instruction, "A", m)
+    first = m.index_set(instruction) * instruction.modifiers.index_bits + 2 * item
+    stored = np.stack([np.zeros_like(item), lane, first, np.full_like(item, 2)], axis=-1)
+    return _pair_layout(stored)
+
+
+def _scale_layout(instruction: Instruction, matrix: str, m: mods.Modifiers) -> Array:
+    rows = instruction.M if matrix == "SCALE_A" else instruction.N
+    byte = m.op_sel[0 if matrix == "SCALE_A" else 1]
+    row, block = np.meshgrid(np.arange(rows), np.arange(instruction.K // 32), indexing="ij")
+    parts = [np.zeros_like(row), row + rows * block, np.full_like(row, 8 * byte), np.full_like(row, 8)]
+    found = np.stack(parts, axis=-1)[None]
+    return found if matrix == "SCALE_A" else found.transpose(0, 2, 1, 3)
+
+
+@lru_cache(maxsize=4096)
+def _layout(instruction: Instruction, matrix: str, m: mods.Modifiers) -> Array:
+    if matrix in ("C", "D"):
+        found = _result_layout(instruction, m)
+    elif matrix == "K":
+        found = _index_layout(instruction, m)
+    elif matrix in ("SCALE_A", "SCALE_B"):
+        found = _scale_layout(instruction, matrix, m)
+    else:
+        found = _operand_layout(instruction, matrix, m)
+    found.flags.writeable = False
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _dense_layout(instruction: Instruction, m: mods.Modifiers) -> Array:
+    found = _pair_layout(_layout(instruction, "A", m))
+    found.flags.writeable = False
+    return found
+
+
+def layout(instruction: Instruction, matrix: str, **modifiers: Any) -> Array:
+    """Return where every element of a matrix lies in the registers.
+
+    Parameters
+    ----------
+    instruction : Instruction
+    matrix : str
+        "A", "B", "C" or "D"; "K", the index fields of a sparse instruction; "SCALE_A" or "SCALE_B".
+    **modifiers
+        cbsz, abid, blgp, op_sel, legality, broadcast, output_layout; see `modifiers.check`.
+
+    Returns
+    -------
+    int array (blocks, rows, columns, 4)
+        VGPR, lane, first bit, bits. A of a sparse instruction has its K dense columns: each of a group
+        of four names the two stored items of that group. Read-only.
+
+    >>> from gpuemu.mfma.instructions import instruction
+    >>> layout(instruction("v_mfma_f32_32x32x8_f16", "gfx942"), "D")[0, 12, 0].tolist()
+    [4, 32, 0, 32]
+    """
+    m = mods.check(instruction, **modifiers)
+    if matrix == "K" and not instruction.sparse:
+        raise BadValue(f"matrix 'K' (index fields) exists on sparse instructions only, not on {instruction.mnemonic}")
+    if matrix in ("SCALE_A", "SCALE_B"):
+        if instruction.kind != "mfma_scale":
+            raise BadValue(f"matrix {matrix!r} exists on mfma_scale instructions only, not on {instruction.mnemonic}")
+        return _layout(instruction, matrix, m)
+    if matrix == "A" and instruction.sparse:
+        return _dense_layout(instruction, m)
+    return _layout(instruction, matrix if matrix == "K" else check_matrix(matrix), m)
+
+
+@lru_cache(maxsize=4096)
+def _slots(instruction: Instruction, matrix: str, m: mods.Modifiers) -> tuple[tuple[int, Array, Array], ...]:
+    """Group the items of a matrix by first bit: (first bit, flat matrix index, VGPR * 64 + lane)."""
+    where = _layout(instruction, matrix, m).reshape(-1, 4)
+    flat = where[:, 0] * LANES + where[:, 1]
+    groups = []
+    for first in np.unique(where[:, 2]):
+        chosen = np.flatnonzero(where[:, 2] == first)
+        groups.append((int(first), chosen, flat[chosen]))
+    return tuple(groups)
+
+
+def gather(instruction: Instruction, matrix: str, image: Array, m: mods.Modifiers) -> Array:
+    """Return the bits of a matrix (..., blocks, rows, columns) from its register image; modifiers applied."""
+    shape = instruction.shape(matrix)
+    fmt = instruction.operand_format(matrix, m.cbsz, m.blgp)
+    words = image.reshape(*image.shape[:-2], -1)
+    found = np.empty((*image.shape[:-2], shape[0] * shape[1] * shape[2]), fmt.storage)
+    for first, index, slot in _slots(instruction, matrix, m):
+        items = words[..., slot] >> np.uint32(first)
+        if fmt.bits == 64:
+            items = items | words[..., slot + LANES].astype(np.uint64) << np.uint64(32)
+        elif first + fmt.bits > 32:
+            items = items | words[..., slot + LANES] << np.uint32(32 - first)
+        if fmt.bits < 32:
+            items = items & np.uint32((1 << fmt.bits) - 1)
+        found[..., index] = items
+    return found.reshape(*image.shape[:-2], *shape)
+
+
+def scatter(instruction: Instruction, matrix: str, bits: Array, m: mods.Modifiers) -> Array:
+    """Return the register image (..., vgprs, 64) of a matrix of bits; where a modifier maps many elements to one
+    place, the last one stays."""
+    fmt = instruction.operand_format(matrix, m.cbsz, m.blgp)
+    vgprs = instruction.operand_vgprs(matrix, m.cbsz, m.blgp)
+    lead = bits.shape[:-3]
+    flat = bits.reshape(*lead, -1)
+    words = np.zeros((*lead, vgprs * LANES), np.uint32)
+    for first, index, slot in _slots(instruction, matrix, m):
+        items = flat[..., index].astype(np.uint64)
+        if fmt.bits < 32:
+            words[..., slot] |= (items << np.uint64(first)).astype(np.uint32)
+        else:
+            words[..., slot] = items.astype(np.uint32)
+        if first + fmt.bits > 32:
+            words[..., slot + LANES] |= (items >> np.uint64(32 - first)).astype(np.uint32)
+    return words.reshape(*lead, vgprs, LANES)
+
+
+def matrix_bits(instruction: Instruction, matrix: str, values: Any, m: mods.Modifiers, *, bits: bool = True) -> Array:
+    """Return a matrix's items as unsigned bits (..., blocks, rows, columns), dtype and shape checked."""
+    array = arrays.to_numpy(values, f"matrix {matrix}")
+    fmt = instruction.operand_format(matrix, m.cbsz, m.blgp)
+    found = formats.bits_of(array, fmt, f"matrix {matrix} of {instruction.mnemonic} ({instruction.arch})", bits=bits)
+    shape = instruction.shape(matrix)
+    if found.shape[-3:] != shape and instruction.blocks == 1 and found.shape[-2:] == shape[1:]:
+        found = found[..., None, :, :]
+    if found.shape[-3:] != shape:
+        raise BadShape(
+            f"matrix {matrix} has shape {array.shape}; {instruction.mnemonic} wants "
+            f"(..., {shape[0]}, {shape[1]}, {shape[2]}) = (..., blocks, rows, columns)"
+        )
+    if fmt.bits < 8 and found.size and int(found.max()) >> fmt.bits:
+        raise BadValue(f"matrix {matrix} holds the code {int(found.max()):#x}; {fmt.name} has {fmt.bits} bits")
+    return found
+
+
+def register_image(instruction: Instruction, matrix: str, image: Any, vgprs: int) -> Array:
+    """Return a register image as NumPy uint32 (..., vgprs, 64), dtype and shape checked."""
+    array = arrays.to_numpy(image, f"registers of {matrix}")
+    check_image(instruction, matrix, array, vgprs)
+    return array
+
+
+def check_image(instruction: Instruction, matrix: str, array: Any, vgprs: int) -> None:
+    """Raise unless an array is uint32 (..., vgprs, 64)."""
+    if array.dtype != np.uint32:
+        raise BadType(f"registers of {matrix} have dtype {array.dtype}; a register image is uint32 (..., vgprs, 64)")
+    if array.shape[-2:] != (vgprs, LANES):
+        raise BadShape(
+            f"registers of {matrix} have shape {tuple(array.shape)}; {instruction.mnemonic} ({instruction.arch}) "
+            f"wants (..., {vgprs}, {LANES}) = (..., vgprs, lanes)"
+        )
+
+
+def pack(instruction: Instruction, matrix: str, values: Any, **modifiers: Any) -> Any:
+    """Return the register image of a matrix.
+
+    Parameters
+    ----------
+    instruction : Instruction
+    matrix : "A", "B", "C" or "D"
+    values : array (..., blocks, rows, columns)
+        Of the format's dtype, or its bits as unsigned integers of the same element size. (..., rows,
+        columns) where there is a single block. A of a sparse instruction has its K/2 stored columns.
+    **modifiers
+        See `modifiers.check`. The image is such that the instruction with these modifiers reads
+        `values`; lanes that no element comes from are zero.
+
+    Returns
+    -------
+    uint32 array (..., vgprs, 64)
+        Of the caller's kind of array.
+
+    Raises
+    ------
+    BadValue
+        Where a modifier makes several elements share a place and their values differ.
+
+    >>> import numpy as np
+    >>> from gpuemu.mfma.instructions import instruction
+    >>> i = instruction("v_mfma_i32_16x16x16i8", "gfx908")
+    >>> a = np.zeros((1, 16, 16), np.int8)
+    >>> a[0, 0, :4] = 1, 2, 3, 4
+    >>> hex(i.pack("A", a)[0, 0])
+    '0x4030201'
+    """
+    m = mods.check(instruction, **modifiers)
+    bits = matrix_bits(instruction, check_matrix(matrix), values, m)
+    image = scatter(instruction, matrix, bits, m)
+    if not np.array_equal(gather(instruction, matrix, image, m), bits):
+        raise BadValue(
+            f"matrix {matrix}: with {m.non_default()} several elements come from one register of "
+            f"{instruction.mnemonic}, and their values differ"
+        )
+    return arrays.like(image, values)
+
+
+def unpack(instruction: Instruction, matrix: str, image: Any, **modifiers: Any) -> Any:
+    """Return the matrix that a register image holds, as the instruction with these modifiers reads it.
+
+    Parameters
+    ----------
+    instruction : Instruction
+    matrix : "A", "B", "C" or "D"
+    image : uint32 array (..., vgprs, 64)
+    **modifiers
+        See `modifiers.check`.
+
+    Returns
+    -------
+    array (..., blocks, rows, columns)
+        Of the format's dtype in NumPy or ml_dtypes.
+    """
+    m = mods.check(instruction, **modifiers)
+    vgprs = instruction.operand_vgprs(check_matrix(matrix), m.cbsz, m.blgp)
+    words = register_image(instruction, matrix, image, vgprs)
+    fmt = instruction.operand_format(matrix, m.cbsz, m.blgp)
+    return arrays.like(gather(instruction, matrix, words, m).view(fmt.dtype), image)

@@ -6,10 +6,14 @@
 
 #ifdef __CUDACC__
 #define HD __device__ __forceinline__
+#define COLD __device__ __noinline__  // rare paths: out of line, so that hot loops stay small
 #define UNROLL _Pragma("unroll")
+#define ROLLED _Pragma("unroll 1")
 #else
 #define HD inline __attribute__((always_inline))
+#define COLD inline __attribute__((noinline))
 #define UNROLL
+#define ROLLED
 #endif
 
 using i8 = signed char;
@@ -20,6 +24,8 @@ using u8 = unsigned char;
 using u16 = unsigned short;
 using u32 = unsigned int;
 using u64 = unsigned long long;
+using i128 = __int128;
+using u128 = unsigned __int128;
 
 #ifdef __CUDA_ARCH__
 HD u32 float_to_bits(float x) { return __float_as_uint(x); }

@@ -1,5 +1,6 @@
-// The register-level kernel: WAVES wavefronts a block, 64 threads each, thread = lane. Compiled once for
-// every instruction and model: GPUEMU_CONFIG holds the fields of Config, ALGORITHM the type of the dot.
+// The register-level kernel: WAVES wavefronts a block, 64 threads each, thread = lane. Compiled
+// once for every instruction and model: GPUEMU_CONFIG holds the fields of Config, ALGORITHM the
+// type of the dot.
 #include "mfma_batch.cuh"
 
 constexpr Config CONFIG = {GPUEMU_CONFIG};

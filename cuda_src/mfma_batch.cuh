@@ -1,4 +1,5 @@
-// Where the operands of a batch lie: strides in words, over two batch dimensions, registers and lanes.
+// Where the operands of a batch lie: strides in words, over two batch dimensions, registers and
+// lanes.
 #pragma once
 #include "mfma_wave.cuh"
 
@@ -13,8 +14,8 @@ struct Batch {
   i64 cbsz, abid, blgp, lane_block, neg, index_set, byte_a, byte_b, formula_output;
 
   HD Modifiers modifiers() const {
-    return {(int)cbsz, (int)abid, (int)blgp, (int)lane_block, (int)neg, (int)index_set, (int)byte_a, (int)byte_b,
-            (int)formula_output};
+    return {(int)cbsz,      (int)abid,   (int)blgp,   (int)lane_block,    (int)neg,
+            (int)index_set, (int)byte_a, (int)byte_b, (int)formula_output};
   }
 };
 

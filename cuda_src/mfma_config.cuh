@@ -1,8 +1,9 @@
-// What a kernel has to know of an instruction, its operand formats and its arithmetic model: plain ints.
+// What a kernel has to know of an instruction, its operand formats and its arithmetic model: plain
+// ints.
 //
-// Under NVRTC the values are compile-time constants (GPUEMU_CONFIG), so that every loop unrolls and every
-// branch on them folds; the host build reads the same struct at run time. gpuemu/mfma/device.py fills it,
-// field by field in this order.
+// Under NVRTC the values are compile-time constants (GPUEMU_CONFIG), so that every loop unrolls and
+// every branch on them folds; the host build reads the same struct at run time.
+// gpuemu/mfma/device.py fills it, field by field in this order.
 #pragma once
 #include "common.cuh"
 
@@ -40,7 +41,7 @@ struct Config {
   int product_bits;      // fraction bits kept of a product below the partial sum's largest exponent
   int product_rounding;  // Rounding
   int merge_rounding;    // of a partial sum when it is merged
-  int sum_bits;          // fraction bits kept of the sum below the largest exponent, accumulator included
+  int sum_bits;  // fraction bits kept of the sum below the largest exponent, accumulator included
   int sum_rounding;
   int accumulator_bits;  // the same for the accumulator
   int accumulator_rounding;

@@ -2,11 +2,10 @@
 #pragma once
 #include "mfma_special.cuh"
 
-__extension__ typedef __int128 i128;
-__extension__ typedef unsigned __int128 u128;
+HD i128 shift_wide(i64 x, int shift) { return (i128)((u128)(i128)x << shift); }
 
-// A fixed-point number of 20 words with unit 2^-320: every binary32 and every product of two of them
-// fits, and so do the sums of a link.
+// A fixed-point number of 20 words with unit 2^-320: every binary32 and every product of two of
+// them fits, and so do the sums of a link.
 struct Superaccumulator {
   static const int WORDS = 20;
   static const int UNIT = -320;
@@ -14,7 +13,7 @@ struct Superaccumulator {
 
   HD void add(i64 value, int unit) {
     const int offset = unit - UNIT;
-    const i128 wide = (i128)((u128)(i128)value << (offset % 32));
+    const i128 wide = shift_wide(value, offset % 32);
     i64 carry = 0;
     for (int w = offset / 32, part = 0; w < WORDS; ++w, ++part) {
       const u32 piece = (u32)(part < 4 ? wide >> (32 * part) : wide >> 127);
@@ -61,16 +60,51 @@ HD u32 pack_wide(i128 value, int unit, int rounding) {
 struct Exact {
   using Value = Item;
   using Accumulator = u32;
+  static const int OUTPUTS_AT_ONCE = 1;  // of a lane, unrolled
 
-  HD static Value load(const Config& c, const Operand& o, u64 code) { return decode(o, (u32)code, c.flush_inputs); }
+  HD static Value load(const Config& c, const Operand& o, u64 code) {
+    return decode(o, (u32)code, c.flush_inputs);
+  }
+
+  template <class Fetch>
+  COLD static u32 special(const Config& c, u32 d, int first, Fetch fetch) {
+    Specials s;
+    s.accumulator(d);
+    ROLLED for (int t = 0; t < c.group; ++t) {
+      Value a, b;
+      fetch(first + t, a, b);
+      s.product(a, b, c.a.used_bits + c.b.used_bits, c.product_overflow);
+    }
+    return s.any() ? s.result() : 0;
+  }
+
+  // Terms too far apart for 128 bits.
+  template <class Fetch>
+  COLD static u32 wide_sum(const Config& c, u32 d, int first, Fetch fetch) {
+    Superaccumulator sum;
+    const Item x = accumulator(d);
+    if (x.significand) sum.add(x.significand, x.exponent - 23);
+    ROLLED for (int t = 0; t < c.group; ++t) {
+      Value a, b;
+      fetch(first + t, a, b);
+      const i64 p = (i64)a.significand * b.significand;
+      if (p) sum.add(p, a.exponent + b.exponent - c.a.used_bits - c.b.used_bits);
+    }
+    return sum.rounded(c.output_rounding);
+  }
+
+  HD static Item accumulator(u32 d) {
+    const i32 field = (i32)(d >> 23 & 0xFF),
+              magnitude = (i32)(d & 0x7FFFFF) | (field ? 0x800000 : 0);
+    return {d >> 31 ? -magnitude : magnitude, max_of(field, 1) - 127};
+  }
 
   template <class Fetch>
   HD static u32 link(const Config& c, u32 d, int first, Fetch fetch) {
     const int fraction = c.a.used_bits + c.b.used_bits;
-    const int d_field = (int)(d >> 23 & 0xFF), d_exponent = max_of(d_field, 1) - 127;
-    const i32 d_magnitude = (i32)(d & 0x7FFFFF) | (d_field ? 0x800000 : 0);
-    const i32 d_significand = d >> 31 ? -d_magnitude : d_magnitude;
-    int high = d_magnitude ? d_exponent : ZERO_EXPONENT * 2, low = d_magnitude ? d_exponent - 23 : -ZERO_EXPONENT;
+    const Item x = accumulator(d);
+    int high = x.significand ? x.exponent : 2 * ZERO_EXPONENT;
+    int low = x.significand ? x.exponent - 23 : -ZERO_EXPONENT;
     UNROLL for (int t = 0; t < c.group; ++t) {
       Value a, b;
       fetch(first + t, a, b);
@@ -79,37 +113,23 @@ struct Exact {
       if (a.significand != 0 && b.significand != 0) low = min_of(low, e - fraction);
     }
     if (high >= SPECIAL_EXPONENT / 4 || !is_finite32(d)) {
-      Specials s;
-      s.accumulator(d);
-      for (int t = 0; t < c.group; ++t) {
-        Value a, b;
-        fetch(first + t, a, b);
-        s.product(a, b, fraction, c.product_overflow);
-      }
-      if (s.any()) return s.result();
+      const u32 found = special(c, d, first, fetch);
+      if (found) return found;
     }
     if (low > high) return 0;  // nothing but zeros: +0
     // A product is below 2^(e + 2), a link has at most 2^8 of them.
     if (high + 10 - low < 127) {
-      i128 sum = d_magnitude ? (i128)((u128)(i128)d_significand << (d_exponent - 23 - low)) : (i128)0;
+      i128 sum = x.significand ? shift_wide(x.significand, x.exponent - 23 - low) : 0;
       UNROLL for (int t = 0; t < c.group; ++t) {
         Value a, b;
         fetch(first + t, a, b);
         const i64 p = (i64)a.significand * b.significand;
         const int shift = p ? a.exponent + b.exponent - fraction - low : 0;
-        sum += (i128)((u128)(i128)p << shift);
+        sum += shift_wide(p, shift);
       }
       return sum == 0 ? 0 : pack_wide(sum, low, c.output_rounding);
     }
-    Superaccumulator sum;
-    if (d_magnitude) sum.add(d_significand, d_exponent - 23);
-    for (int t = 0; t < c.group; ++t) {
-      Value a, b;
-      fetch(first + t, a, b);
-      const i64 p = (i64)a.significand * b.significand;
-      if (p) sum.add(p, a.exponent + b.exponent - fraction);
-    }
-    return sum.rounded(c.output_rounding);
+    return wide_sum(c, d, first, fetch);
   }
 
   template <class Fetch, class Scale>

@@ -5,6 +5,7 @@
 struct Fma32 {
   using Value = u32;
   using Accumulator = u32;
+  static const int OUTPUTS_AT_ONCE = 8;  // of a lane, unrolled
 
   HD static Value load(const Config& c, const Operand& o, u64 code) {
     return to_binary32(o, (u32)code, c.flush_inputs);
@@ -27,6 +28,7 @@ struct Fma32 {
 struct Fma64 {
   using Value = u64;
   using Accumulator = u64;
+  static const int OUTPUTS_AT_ONCE = 8;  // of a lane, unrolled
 
   HD static Value load(const Config&, const Operand&, u64 bits) { return bits; }
 

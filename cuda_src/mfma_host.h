@@ -29,11 +29,16 @@ int gpuemu_mfma_batch_fields() { return (int)(sizeof(Batch) / sizeof(i64)); }
 void gpuemu_mfma(const Config* config, const Batch* batch, const Pointers* pointers, u32* d) {
   const Config& c = *config;
   switch (c.algorithm) {
-    case FMA32: return mfma_host::run<Fma32>(c, *batch, *pointers, d);
-    case FMA64: return mfma_host::run<Fma64>(c, *batch, *pointers, d);
-    case EXACT: return mfma_host::run<Exact>(c, *batch, *pointers, d);
-    case PAIRWISE: return mfma_host::run<Pairwise>(c, *batch, *pointers, d);
-    case INTEGER: return mfma_host::run<Integer>(c, *batch, *pointers, d);
+    case FMA32:
+      return mfma_host::run<Fma32>(c, *batch, *pointers, d);
+    case FMA64:
+      return mfma_host::run<Fma64>(c, *batch, *pointers, d);
+    case EXACT:
+      return mfma_host::run<Exact>(c, *batch, *pointers, d);
+    case PAIRWISE:
+      return mfma_host::run<Pairwise>(c, *batch, *pointers, d);
+    case INTEGER:
+      return mfma_host::run<Integer>(c, *batch, *pointers, d);
     default:
       return c.narrow ? mfma_host::run<Aligned<i32>>(c, *batch, *pointers, d)
                       : mfma_host::run<Aligned<i64>>(c, *batch, *pointers, d);

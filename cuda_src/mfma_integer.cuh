@@ -5,6 +5,7 @@
 struct Integer {
   using Value = i32;
   using Accumulator = u32;
+  static const int OUTPUTS_AT_ONCE = 8;  // of a lane, unrolled
 
   HD static Value load(const Config&, const Operand&, u64 code) { return (i8)code; }
 

@@ -37,7 +37,8 @@ HD Place place_of_item(const Operand& o, int rows, int blocks, int lane, int ite
   return {lane % rows, lane / rows % blocks, chunk * o.chunk + item % o.chunk};
 }
 
-// Item `item` of a lane, from its registers `word(v)`; items are packed little-endian, 6-bit ones densely.
+// Item `item` of a lane, from its registers `word(v)`; items are packed little-endian, 6-bit ones
+// densely.
 template <class Word>
 HD u64 extract(const Operand& o, Word word, int item) {
   if (o.bits == 64) return word(2 * item) | (u64)word(2 * item + 1) << 32;
@@ -67,4 +68,23 @@ HD Output output_of_item(const Config& c, const Modifiers& mod, int lane, int it
   const int t = item / 4;
   return {t / groups * lane_blocks + q / lane_rows,
           item % 4 + 4 * (q % lane_rows + lane_rows * (t % groups)), column};
+}
+
+// The inverse: which lane and item hold element (block, row, column) of C and D.
+struct Slot {
+  int lane, item;
+};
+HD Slot slot_of_output(const Config& c, const Modifiers& mod, const Output& o) {
+  if (c.algorithm == FMA64) {
+    if (c.blocks == 1) return {16 * (o.row % 4) + o.column, o.row / 4};
+    if (mod.formula_output) return {4 * o.row + 16 * o.block + o.column, 0};
+    return {16 * o.row + 4 * o.block + o.column, 0};
+  }
+  const int area = c.m * c.n / 4;
+  const int lane_blocks = area >= LANES ? 1 : LANES / area;
+  const int lane_rows = LANES / lane_blocks / c.n;
+  const int groups = c.m / (4 * lane_rows);
+  const int group = o.row / (4 * lane_rows) + groups * (o.block / lane_blocks);
+  return {o.column + c.n * (o.row / 4 % lane_rows + lane_rows * (o.block % lane_blocks)),
+          o.row % 4 + 4 * group};
 }

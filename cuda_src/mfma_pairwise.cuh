@@ -1,11 +1,12 @@
-// dot, model "pairwise": binary32 products summed in a tree of two or four, then added to the accumulator,
-// every step rounded to nearest even, subnormals flushed where the model says so.
+// dot, model "pairwise": binary32 products summed in a tree of two or four, then added to the
+// accumulator, every step rounded to nearest even, subnormals flushed where the model says so.
 #pragma once
 #include "mfma_round.cuh"
 
 struct Pairwise {
   using Value = u32;  // binary32
   using Accumulator = u32;
+  static const int OUTPUTS_AT_ONCE = 4;  // of a lane, unrolled
 
   HD static Value load(const Config& c, const Operand& o, u64 code) {
     return to_binary32(o, (u32)code, c.flush_inputs);

@@ -8,8 +8,9 @@ const u32 INFINITY_BITS = 0x7F800000u;
 HD bool is_nan32(u32 x) { return (x & 0x7FFFFFFFu) > INFINITY_BITS; }
 HD bool is_finite32(u32 x) { return (x & INFINITY_BITS) != INFINITY_BITS; }
 
-// A finite number as significand * 2^(exponent - mantissa_bits), exponent clamped below at the smallest
-// normal one. Zeros, infinities and NaNs carry exponents that no sum of two finite ones reaches.
+// A finite number as significand * 2^(exponent - mantissa_bits), exponent clamped below at the
+// smallest normal one. Zeros, infinities and NaNs carry exponents that no sum of two finite ones
+// reaches.
 struct Item {
   i32 significand;
   i32 exponent;
@@ -24,13 +25,13 @@ HD Item decode(const Operand& o, u32 code, bool flush) {
   const bool top = magnitude >> o.mantissa_bits == (1u << o.exponent_bits) - 1;
   magnitude = magnitude >> (o.mantissa_bits - o.used_bits) << (o.mantissa_bits - o.used_bits);
   const u32 fraction = magnitude & ((1u << o.mantissa_bits) - 1);
-  if (o.nan == NAN_IEEE && top)
-    return {fraction ? 0 : negative ? -1 : 1, SPECIAL_EXPONENT};
+  if (o.nan == NAN_IEEE && top) return {fraction ? 0 : negative ? -1 : 1, SPECIAL_EXPONENT};
   if (o.nan == NAN_ALL_ONES && magnitude == sign_bit - 1) return {0, SPECIAL_EXPONENT};
   if (o.nan == NAN_NEGATIVE_ZERO && code == sign_bit) return {0, SPECIAL_EXPONENT};
   const i32 field = (i32)(magnitude >> o.mantissa_bits);
   if (magnitude == 0 || (flush && field == 0)) return {0, ZERO_EXPONENT};
-  const u32 significand = (field ? fraction | 1u << o.mantissa_bits : fraction) >> (o.mantissa_bits - o.used_bits);
+  const u32 significand =
+      (field ? fraction | 1u << o.mantissa_bits : fraction) >> (o.mantissa_bits - o.used_bits);
   return {negative ? -(i32)significand : (i32)significand, max_of(field, 1) - o.bias};
 }
 
@@ -55,8 +56,8 @@ HD i64 shift_round(i64 x, int shift, int rounding) {
   return floor + (rest > half || (rest == half && (floor & 1)));
 }
 
-// magnitude * 2^unit, rounded to binary32 with subnormals; sticky says that the true magnitude is larger
-// by less than one unit.
+// magnitude * 2^unit, rounded to binary32 with subnormals; sticky says that the true magnitude is
+// larger by less than one unit.
 HD u32 pack_magnitude(bool negative, u64 magnitude, int unit, bool sticky, int rounding) {
   const u32 sign = negative ? 0x80000000u : 0;
   if (magnitude == 0 && !sticky) return sign;
@@ -83,9 +84,11 @@ HD u32 pack_magnitude(bool negative, u64 magnitude, int unit, bool sticky, int r
   else
     up = (half || rest) && (negative == (rounding == DOWN));
   kept += up;
-  // The hidden bit of a normal number adds one to the exponent field; so does a carry out of the fraction.
+  // The hidden bit of a normal number adds one to the exponent field; so does a carry out of the
+  // fraction.
   if (exponent > 127) {
-    const bool away = rounding == TO_NEAREST || (rounding != TO_ZERO && negative == (rounding == DOWN));
+    const bool away =
+        rounding == TO_NEAREST || (rounding != TO_ZERO && negative == (rounding == DOWN));
     return sign | (away ? INFINITY_BITS : INFINITY_BITS - 1);
   }
   const u32 bits = (u32)((u64)(exponent + 126) << 23) + (u32)kept;

@@ -1,4 +1,5 @@
-// Infinities and NaNs of a fused sum, off the hot path: they are looked for only where an exponent says so.
+// Infinities and NaNs of a fused sum, off the hot path: they are looked for only where an exponent
+// says so.
 #pragma once
 #include "mfma_round.cuh"
 
@@ -7,7 +8,8 @@ struct Specials {
 
   HD void infinity(bool negative) { negative ? minus = true : plus = true; }
 
-  // A product that is not a finite number; `overflow` makes 2^128 and more an infinity. Returns whether it is one.
+  // A product that is not a finite number; `overflow` makes 2^128 and more an infinity. Returns
+  // whether it is one.
   HD bool product(const Item& a, const Item& b, int fraction_bits, bool overflow) {
     const bool negative = (a.significand < 0) != (b.significand < 0);
     if (a.exponent >= SPECIAL_EXPONENT || b.exponent >= SPECIAL_EXPONENT) {
@@ -34,5 +36,7 @@ struct Specials {
 
   HD bool any() const { return nan || plus || minus; }
 
-  HD u32 result() const { return nan || (plus && minus) ? QUIET_NAN : INFINITY_BITS | (minus ? 0x80000000u : 0); }
+  HD u32 result() const {
+    return nan || (plus && minus) ? QUIET_NAN : INFINITY_BITS | (minus ? 0x80000000u : 0);
+  }
 };

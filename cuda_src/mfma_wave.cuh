@@ -1,5 +1,6 @@
-// One wavefront of one instruction, in two phases: every lane loads and decodes its items of A and B into
-// matrices that the lanes share, then every lane computes the outputs that its registers hold.
+// One wavefront of one instruction, in two phases: every lane loads and decodes its items of A and
+// B into matrices that the lanes share, then every lane computes the outputs that its registers
+// hold.
 #pragma once
 #include "mfma_aligned.cuh"
 #include "mfma_exact.cuh"
@@ -60,25 +61,33 @@ struct Wave {
   }
 
   // The exponent that the E8M0 scales of one block of 32 k add up to.
-  HD static int scale_of(const Config& c, const Modifiers& mod, const WaveInputs& in, int row, int column, int k) {
+  HD static int scale_of(const Config& c, const Modifiers& mod, const WaveInputs& in, int row,
+                         int column, int k) {
     if (!c.scaled) return 0;
     const u32 x = in.scale_a.at(0, row + c.m * (k / 32)) >> (8 * mod.byte_a) & 0xFF;
     const u32 y = in.scale_b.at(0, column + c.n * (k / 32)) >> (8 * mod.byte_b) & 0xFF;
     return x == 0xFF || y == 0xFF ? SPECIAL_EXPONENT : (int)(x + y) - 254;
   }
 
-  HD void compute(const Config& c, const Modifiers& mod, const WaveInputs& in, Image<u32> out, int lane) const {
+  HD void compute(const Config& c, const Modifiers& mod, const WaveInputs& in, Image<u32> out,
+                  int lane) const {
     const int words = sizeof(Accumulator) / 4;
-    UNROLL for (int item = 0; item < c.d_vgprs / words; ++item) {
+#ifdef __CUDACC__
+#pragma unroll Algorithm::OUTPUTS_AT_ONCE
+#endif
+    for (int item = 0; item < c.d_vgprs / words; ++item) {
       const Output o = output_of_item(c, mod, lane, item);
       const Value* row = a + (o.block * c.m + o.row) * c.products;
       const Value* column = b + o.block * c.k * c.n + o.column;
       const u8* chosen = dense + o.row * c.products;
-      auto fetch = [&](int k, Value& x, Value& y) {
+      // By value, and small: rare paths get a copy.
+      const int stride = c.n;
+      const bool sparse = c.sparse, by_dense_k = c.dense_grouping;
+      auto fetch = [=](int k, Value& x, Value& y) {
+        const int dense_k = sparse ? chosen[k] : k;
         x = row[k];
-        const int dense_k = c.sparse ? chosen[k] : k;
-        y = column[dense_k * c.n];
-        return c.dense_grouping ? dense_k : k;
+        y = column[dense_k * stride];
+        return by_dense_k ? dense_k : k;
       };
       auto scale = [&](int k) { return scale_of(c, mod, in, o.row, o.column, k); };
       Accumulator d = in.c.at(item * words, lane);

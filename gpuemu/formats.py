@@ -155,7 +155,9 @@ def get(name: str) -> Format:
         raise UnknownFormat(f"format {name!r}; legal: {', '.join(FORMATS)}") from None
 
 
-def bits_of(array: np.ndarray[Any, Any], fmt: Format, name: str, *, bits: bool = True) -> np.ndarray[Any, Any]:
+def bits_of(
+    array: np.ndarray[Any, Any], fmt: Format, name: str, *, bits: bool = True
+) -> np.ndarray[Any, Any]:
     """Return the items of an array as unsigned bits, after checking that its dtype is the format's.
 
     Parameters
@@ -183,5 +185,7 @@ def bits_of(array: np.ndarray[Any, Any], fmt: Format, name: str, *, bits: bool =
         return array.view(fmt.storage) if array.dtype != fmt.storage else array
     if bits and array.dtype == fmt.storage:
         return array
-    legal = f"{fmt.dtype}" + (f" or its bits as {fmt.storage}" if bits else f" ({fmt.storage} bits only with bits=True)")
+    legal = f"{fmt.dtype}" + (
+        f" or its bits as {fmt.storage}" if bits else f" ({fmt.storage} bits only with bits=True)"
+    )
     raise BadType(f"{name} has dtype {array.dtype}; {fmt.name} wants {legal}")

@@ -107,7 +107,11 @@ def like(result: Any, template: Any) -> Any:
         import jax.numpy
 
         return jax.numpy.asarray(to_numpy(result))
-    return type(template)(to_numpy(result)) if not hasattr(template, "__dlpack__") else to_numpy(result)
+    return (
+        type(template)(to_numpy(result))
+        if not hasattr(template, "__dlpack__")
+        else to_numpy(result)
+    )
 
 
 def _to_torch(result: Any, template: Any) -> Any:

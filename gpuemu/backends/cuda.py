@@ -18,7 +18,14 @@ import numpy as np
 from ..errors import BackendUnavailable, BadType, CompileError
 from . import sources
 
-OPTIONS = ("--ftz=false", "--fmad=false", "--prec-div=true", "--prec-sqrt=true", "-std=c++17", "--device-int128")
+OPTIONS = (
+    "--ftz=false",
+    "--fmad=false",
+    "--prec-div=true",
+    "--prec-sqrt=true",
+    "-std=c++17",
+    "--device-int128",
+)
 
 Defines = Mapping[str, "int | str"]
 
@@ -53,7 +60,9 @@ def _nvrtc() -> Any:
     try:
         from cupy_backends.cuda.libs import nvrtc
     except ImportError as error:
-        raise BackendUnavailable(f"NVRTC is not available ({error}); pip install 'gpuemu[cuda13]'") from error
+        raise BackendUnavailable(
+            f"NVRTC is not available ({error}); pip install 'gpuemu[cuda13]'"
+        ) from error
     return nvrtc
 
 
@@ -161,6 +170,8 @@ class Kernel:
                     f"argument {position} of kernel {self.name} is a {type(value).__name__}; "
                     "legal: a CuPy array, or a NumPy scalar or struct of the parameter's dtype"
                 )
+        # CuPy passes a NumPy array by value where it has a single element.
+        args = [x.view(f"V{x.nbytes}") if isinstance(x, np.ndarray) else x for x in args]
         if shared_mem > 48 * 1024:
             self._function.max_dynamic_shared_size_bytes = shared_mem
         self._function(tuple(grid), tuple(block), tuple(args), shared_mem=shared_mem)

@@ -45,7 +45,11 @@ def compiler() -> str | None:
 
 def why_unavailable() -> str:
     """Return the reason why the host build cannot run, or an empty string where it can."""
-    return "" if compiler() else "no C++ compiler found (looked for $CXX, g++, clang++); install one, e.g. g++"
+    return (
+        ""
+        if compiler()
+        else "no C++ compiler found (looked for $CXX, g++, clang++); install one, e.g. g++"
+    )
 
 
 def available() -> bool:
@@ -62,9 +66,15 @@ def require() -> None:
 
 @cache
 def _identity(path: str) -> str:
-    version = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
+    version = subprocess.run(
+        [path, "--version"], capture_output=True, text=True, check=False
+    ).stdout
     # -march=native makes code for this processor only: its flags are part of the key.
-    with open("/proc/cpuinfo", encoding="utf-8") if os.path.exists("/proc/cpuinfo") else open(os.devnull) as file:
+    with (
+        open("/proc/cpuinfo", encoding="utf-8")
+        if os.path.exists("/proc/cpuinfo")
+        else open(os.devnull) as file
+    ):
         flags = next((line for line in file if line.startswith("flags")), "")
     return version + flags
 
@@ -81,7 +91,9 @@ def build(sanitize: bool = False) -> Path:
     path = compiler()
     assert path is not None
     flags = (*FLAGS, *SANITIZE) if sanitize else FLAGS
-    key = hashlib.sha256(repr((sources.digest(), path, _identity(path), flags)).encode()).hexdigest()[:32]
+    key = hashlib.sha256(
+        repr((sources.digest(), path, _identity(path), flags)).encode()
+    ).hexdigest()[:32]
     library = sources.cache_directory() / f"host-{key}.so"
     if not library.is_file():
         with tempfile.TemporaryDirectory(dir=library.parent) as folder:

@@ -19,7 +19,9 @@ def directory() -> Path:
     for candidate in (package / "cuda_src", package.parent / "cuda_src"):
         if (candidate / "common.cuh").is_file():
             return candidate
-    raise GpuemuError(f"kernel sources not found: neither {package / 'cuda_src'} nor its sibling exists")
+    raise GpuemuError(
+        f"kernel sources not found: neither {package / 'cuda_src'} nor its sibling exists"
+    )
 
 
 @cache
@@ -44,7 +46,9 @@ def cache_directory() -> Path:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         fallback = Path(tempfile.gettempdir()) / f"gpuemu-cache-{os.getuid()}"
-        print(f"gpuemu: {path}: {error.strerror}; compiled code goes to {fallback}", file=sys.stderr)
+        print(
+            f"gpuemu: {path}: {error.strerror}; compiled code goes to {fallback}", file=sys.stderr
+        )
         fallback.mkdir(parents=True, exist_ok=True, mode=0o700)
         return fallback
     return path

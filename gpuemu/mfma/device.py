@@ -18,7 +18,14 @@ from .instructions import Instruction
 from .models import Model
 from .modifiers import Modifiers
 
-ALGORITHMS = {("fma", "f32"): 0, ("fma", "f64"): 1, "exact": 2, "pairwise": 3, "aligned": 4, "integer": 5}
+ALGORITHMS = {
+    ("fma", "f32"): 0,
+    ("fma", "f64"): 1,
+    "exact": 2,
+    "pairwise": 3,
+    "aligned": 4,
+    "integer": 5,
+}
 TYPES = ("Fma32", "Fma64", "Exact", "Pairwise", "Aligned", "Integer")
 ROUNDINGS = {"zero": 0, "down": 1, "up": 2, "nearest": 3}
 NAN_CODES = {"ieee": 0, "all-ones": 1, "negative-zero": 2, "none": 3}
@@ -41,7 +48,9 @@ class Operands:
 
 def _operand_fields(instruction: Instruction, matrix: str, model: Model, m: Modifiers) -> list[int]:
     fmt: formats.Format = instruction.operand_format(matrix, m.cbsz, m.blgp)
-    used = fmt.mantissa_bits if model.input_bits is None else min(model.input_bits, fmt.mantissa_bits)
+    used = (
+        fmt.mantissa_bits if model.input_bits is None else min(model.input_bits, fmt.mantissa_bits)
+    )
     vgprs = instruction.operand_vgprs(matrix, m.cbsz, m.blgp)
     return [
         fmt.bits,
@@ -124,7 +133,9 @@ def kernel_modifiers(instruction: Instruction, m: Modifiers) -> tuple[int, ...]:
     )
 
 
-def _collapse(shape: tuple[int, ...], strides: list[tuple[int, ...]]) -> list[tuple[int, tuple[int, ...]]] | None:
+def _collapse(
+    shape: tuple[int, ...], strides: list[tuple[int, ...]]
+) -> list[tuple[int, tuple[int, ...]]] | None:
     """Merge neighbouring batch dimensions where every operand's strides allow; None where over two remain.
 
     Returns a list of (size, stride of each operand), outermost first.
@@ -143,7 +154,9 @@ def _collapse(shape: tuple[int, ...], strides: list[tuple[int, ...]]) -> list[tu
     return merged[::-1] if len(merged) <= 2 else None
 
 
-def _batch(instruction: Instruction, m: Modifiers, operands: list[Any], lead: tuple[int, ...]) -> Any:
+def _batch(
+    instruction: Instruction, m: Modifiers, operands: list[Any], lead: tuple[int, ...]
+) -> Any:
     """Return the fields of `Batch` as an int64 array, or None where the strides need more than two dimensions."""
     strides = []
     for x in operands:
@@ -152,9 +165,16 @@ def _batch(instruction: Instruction, m: Modifiers, operands: list[Any], lead: tu
         else:
             steps = tuple(s // 4 for s in x.strides)
             strides.append((0,) * (len(lead) + 2 - len(steps)) + steps)
-    sizes = [(1,) * (len(lead) - max(x.ndim - 2, 0)) + x.shape[:-2] if x is not None else (1,) * len(lead) for x in operands]
+    sizes = [
+        (1,) * (len(lead) - max(x.ndim - 2, 0)) + x.shape[:-2]
+        if x is not None
+        else (1,) * len(lead)
+        for x in operands
+    ]
     batch_strides = [
-        tuple(0 if size == 1 else step for size, step in zip(sizes[n], strides[n][:-2], strict=True))
+        tuple(
+            0 if size == 1 else step for size, step in zip(sizes[n], strides[n][:-2], strict=True)
+        )
         for n in range(len(operands))
     ]
     dims = _collapse(lead, batch_strides)
@@ -167,7 +187,9 @@ def _batch(instruction: Instruction, m: Modifiers, operands: list[Any], lead: tu
     return np.array([waves, inner_size, *places, *kernel_modifiers(instruction, m)], np.int64)
 
 
-def _prepare(instruction: Instruction, m: Modifiers, operands: Operands, lead: tuple[int, ...]) -> tuple[list[Any], Any]:
+def _prepare(
+    instruction: Instruction, m: Modifiers, operands: Operands, lead: tuple[int, ...]
+) -> tuple[list[Any], Any]:
     """Return the operand arrays, copied only where their strides cannot be expressed, and the batch fields."""
     found = [getattr(operands, name) for name in OPERANDS]
     for n, x in enumerate(found):
@@ -199,30 +221,59 @@ def value_bytes(algorithm: int) -> int:
 
 def wave_bytes(instruction: Instruction, algorithm: int) -> int:
     """Return the shared memory of a wavefront, as `Wave::bytes` counts it."""
-    items = instruction.blocks * (instruction.M * instruction.products + instruction.K * instruction.N)
+    items = instruction.blocks * (
+        instruction.M * instruction.products + instruction.K * instruction.N
+    )
     dense = instruction.M * instruction.products if instruction.sparse else 0
     return (items * value_bytes(algorithm) + dense + 15) // 16 * 16
 
 
-def kernel_source(instruction: Instruction, model: Model, m: Modifiers) -> tuple[str, dict[str, int | str], int]:
-    """Return the source, definitions and shared memory that specialise the register-level kernel."""
+@dataclass(frozen=True)
+class KernelSource:
+    """What specialises a register-level kernel, and how it is launched.
+
+    Attributes
+    ----------
+    source : str
+        The file of `cuda_src`.
+    defines : dict
+        Preprocessor definitions.
+    waves : int
+        Wavefronts of a block.
+    threads : int
+        Threads of a wavefront.
+    shared : int
+        Bytes of shared memory of a block.
+    """
+
+    source: str
+    defines: dict[str, int | str]
+    waves: int
+    threads: int
+    shared: int
+
+
+def kernel_source(instruction: Instruction, model: Model, m: Modifiers) -> KernelSource:
+    """Return the register-level kernel of an instruction and a model.
+
+    f64 and dense i8 run on the tensor cores, which compute the same bits; the rest runs lane by lane.
+    """
     fields = config(instruction, model, m)
-    algorithm = fields[0]
-    size = wave_bytes(instruction, algorithm)
+    defines: dict[str, int | str] = {"GPUEMU_CONFIG": ",".join(map(str, fields))}
+    name = TYPES[fields[0]]
+    if name == "Fma64" or (name == "Integer" and not instruction.sparse):
+        return KernelSource("mfma_tensor.cu", defines | {"WAVES": 8}, 8, 32, 0)
+    size = wave_bytes(instruction, fields[0])
     waves = max(1, min(4, SHARED_MEMORY // size))
-    name = TYPES[algorithm]
     if name == "Aligned":
-        narrow = fields[CONFIG_FIELDS.index("narrow")]
-        name = "Aligned<i32>" if narrow else "Aligned<i64>"
-    defines: dict[str, int | str] = {
-        "GPUEMU_CONFIG": ",".join(map(str, fields)),
-        "ALGORITHM": name,
-        "WAVES": waves,
-    }
-    return "mfma.cu", defines, waves * size
+        name = "Aligned<i32>" if fields[CONFIG_FIELDS.index("narrow")] else "Aligned<i64>"
+    defines |= {"ALGORITHM": name, "WAVES": waves}
+    return KernelSource("mfma.cu", defines, waves, registers.LANES, waves * size)
 
 
-OPERAND_FIELDS = "bits exponent_bits mantissa_bits bias infinities nan used_bits vgprs items chunk".split()
+OPERAND_FIELDS = (
+    "bits exponent_bits mantissa_bits bias infinities nan used_bits vgprs items chunk".split()
+)
 CONFIG_FIELDS = [
     *"algorithm m n k blocks products d_vgprs sparse index_bits scaled".split(),
     *(f"a.{name}" for name in OPERAND_FIELDS),
@@ -234,10 +285,12 @@ CONFIG_FIELDS = [
 
 
 @lru_cache(maxsize=1024)
-def _kernel(instruction: Instruction, model: Model, shape: Modifiers, device: int) -> tuple[cuda.Kernel, int, int]:
-    """Return the compiled kernel for the current device, its wavefronts a block, and its shared memory."""
-    source, defines, shared = kernel_source(instruction, model, shape)
-    return cuda.kernel(source, "mfma", defines), int(defines["WAVES"]), shared
+def _kernel(
+    instruction: Instruction, model: Model, shape: Modifiers, device: int
+) -> tuple[cuda.Kernel, KernelSource]:
+    """Return the compiled kernel for the current device."""
+    made = kernel_source(instruction, model, shape)
+    return cuda.kernel(made.source, "mfma", made.defines), made
 
 
 def kernel_shape(instruction: Instruction, m: Modifiers) -> Modifiers:
@@ -247,7 +300,9 @@ def kernel_shape(instruction: Instruction, m: Modifiers) -> Modifiers:
     return Modifiers()
 
 
-def run_cuda(instruction: Instruction, model: Model, m: Modifiers, operands: Operands, lead: tuple[int, ...]) -> Any:
+def run_cuda(
+    instruction: Instruction, model: Model, m: Modifiers, operands: Operands, lead: tuple[int, ...]
+) -> Any:
     """Run a batch on the current device and stream; CuPy uint32 in, CuPy uint32 (*lead, vgprs, 64) out."""
     cupy = _cupy()
     found, batch = _prepare(instruction, m, operands, lead)
@@ -255,14 +310,13 @@ def run_cuda(instruction: Instruction, model: Model, m: Modifiers, operands: Ope
     waves = int(batch[0])
     if waves == 0:
         return d
-    kernel, block_waves, shared = _kernel(
-        instruction, model, kernel_shape(instruction, m), cupy.cuda.runtime.getDevice()
-    )
-    blocks = -(-waves // block_waves)
+    shape = kernel_shape(instruction, m)
+    kernel, made = _kernel(instruction, model, shape, cupy.cuda.runtime.getDevice())
+    blocks = -(-waves // made.waves)
     if blocks > 0x7FFFFFFF:
-        raise BadValue(f"{waves} wavefronts in one call; legal: at most {0x7FFFFFFF * block_waves}")
+        raise BadValue(f"{waves} wavefronts in one call; legal: at most {0x7FFFFFFF * made.waves}")
     pointers = np.array([0 if x is None else x.data.ptr for x in found], np.uint64)
-    kernel((blocks,), (block_waves * registers.LANES,), (batch, pointers, d), shared_mem=shared)
+    kernel((blocks,), (made.waves * made.threads,), (batch, pointers, d), shared_mem=made.shared)
     return d
 
 
@@ -274,5 +328,7 @@ def run_host(
     d = np.empty((*lead, instruction.vgprs["D"], registers.LANES), np.uint32)
     fields = np.array(config(instruction, model, m), np.int32)
     pointers = np.array([0 if x is None else x.ctypes.data for x in found], np.uint64)
-    host.library().gpuemu_mfma(*(ctypes.c_void_p(x.ctypes.data) for x in (fields, batch, pointers, d)))
+    host.library().gpuemu_mfma(
+        *(ctypes.c_void_p(x.ctypes.data) for x in (fields, batch, pointers, d))
+    )
     return d

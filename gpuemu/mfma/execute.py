@@ -53,12 +53,18 @@ def _check_model(instruction: Instruction, model: models.Model, m: mods.Modifier
             f"model {model.name} computes {model.output}; {instruction.mnemonic} wants {instruction.formats['D']}"
         )
     if instruction.kind == "mfma_scale" and model.algorithm != "aligned":
-        raise BadValue(f"model {model.name} is {model.algorithm!r}; scaled instructions want an 'aligned' model")
+        raise BadValue(
+            f"model {model.name} is {model.algorithm!r}; scaled instructions want an 'aligned' model"
+        )
     length = min(model.group, instruction.products)
     if length % model.interleave:
-        raise BadValue(f"model {model.name}: {model.interleave} partial sums do not share links of {length} products")
+        raise BadValue(
+            f"model {model.name}: {model.interleave} partial sums do not share links of {length} products"
+        )
     if instruction.kind == "mfma_scale" and model.group > 32:
-        raise BadValue(f"model {model.name}: a link of {model.group} products spans several scales of 32")
+        raise BadValue(
+            f"model {model.name}: a link of {model.group} products spans several scales of 32"
+        )
 
 
 def execute(
@@ -160,7 +166,9 @@ def check_operands(made: Call, given: dict[str, Any]) -> tuple[int, ...]:
         if x is None and name in expected:
             raise BadType(f"{name} is missing; {i.mnemonic} ({i.arch}) needs {', '.join(expected)}")
         if x is not None and name not in expected:
-            raise BadType(f"{name} is given; {i.mnemonic} ({i.arch}) takes only {', '.join(expected)}")
+            raise BadType(
+                f"{name} is given; {i.mnemonic} ({i.arch}) takes only {', '.join(expected)}"
+            )
     for name, vgprs in expected.items():
         registers.check_image(i, name, given[name], vgprs)
     leads = {name: given[name].shape[:-2] for name in expected}
@@ -168,7 +176,9 @@ def check_operands(made: Call, given: dict[str, Any]) -> tuple[int, ...]:
         return np.broadcast_shapes(*leads.values())
     except ValueError:
         shapes = ", ".join(f"{name} {lead}" for name, lead in leads.items())
-        raise BadShape(f"leading shapes do not broadcast: {shapes}; each dimension must be equal or 1") from None
+        raise BadShape(
+            f"leading shapes do not broadcast: {shapes}; each dimension must be equal or 1"
+        ) from None
 
 
 def run(made: Call, given: dict[str, Any], backend: str, *, strict_index: bool = True) -> Any:
@@ -176,7 +186,10 @@ def run(made: Call, given: dict[str, Any], backend: str, *, strict_index: bool =
     if backend == "check":
         return _run_checked(made, given, strict_index)
     convert = arrays.to_cupy if backend == "cuda" else arrays.to_numpy
-    images = {name: None if x is None else _as_uint32(convert(x, f"registers of {name}")) for name, x in given.items()}
+    images = {
+        name: None if x is None else _as_uint32(convert(x, f"registers of {name}"))
+        for name, x in given.items()
+    }
     lead = check_operands(made, images)
     if strict_index and images["idx"] is not None:
         from . import sparse
@@ -189,7 +202,9 @@ def run(made: Call, given: dict[str, Any], backend: str, *, strict_index: bool =
         return device.run_host(made.instruction, made.model, made.modifiers, operands, lead)
     waves = int(np.prod(lead, dtype=np.int64))
     flat = [
-        None if x is None else np.broadcast_to(x, (*lead, *x.shape[-2:])).reshape(waves, *x.shape[-2:])
+        None
+        if x is None
+        else np.broadcast_to(x, (*lead, *x.shape[-2:])).reshape(waves, *x.shape[-2:])
         for x in images.values()
     ]
     d = oracle.execute(made.instruction, made.model, made.modifiers, *flat)
@@ -209,7 +224,9 @@ def _run_checked(made: Call, given: dict[str, Any], strict_index: bool) -> Any:
     return got
 
 
-def equal_bits(instruction: Instruction, got: np.ndarray[Any, Any], want: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def equal_bits(
+    instruction: Instruction, got: np.ndarray[Any, Any], want: np.ndarray[Any, Any]
+) -> np.ndarray[Any, Any]:
     """Return where two D images agree, any NaN being equal to any other; bool (..., vgprs, 64)."""
     same = got == want
     fmt = instruction.formats["D"]
@@ -218,7 +235,9 @@ def equal_bits(instruction: Instruction, got: np.ndarray[Any, Any], want: np.nda
     if fmt == "f32":
         return same | (np.isnan(got.view(np.float32)) & np.isnan(want.view(np.float32)))
     pairs = [_doubles(x) for x in (got, want)]
-    equal = (pairs[0].view(np.uint64) == pairs[1].view(np.uint64)) | (np.isnan(pairs[0]) & np.isnan(pairs[1]))
+    equal = (pairs[0].view(np.uint64) == pairs[1].view(np.uint64)) | (
+        np.isnan(pairs[0]) & np.isnan(pairs[1])
+    )
     return np.repeat(equal, 2, axis=-2)
 
 
@@ -227,7 +246,9 @@ def _doubles(image: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.ascontiguousarray(low | high << np.uint64(32)).view(np.float64)
 
 
-def compare(made: Call, got: np.ndarray[Any, Any], want: np.ndarray[Any, Any], backend: str) -> None:
+def compare(
+    made: Call, got: np.ndarray[Any, Any], want: np.ndarray[Any, Any], backend: str
+) -> None:
     """Raise `Mismatch` at the first register that differs, with its place and both bit patterns."""
     same = equal_bits(made.instruction, got, want)
     if same.all():
@@ -236,16 +257,24 @@ def compare(made: Call, got: np.ndarray[Any, Any], want: np.ndarray[Any, Any], b
     vgpr, lane = where[-2:]
     i, options = made.instruction, made.modifiers.non_default()
     text = "".join(f", {name}={value!r}" for name, value in options.items())
+    names = ", ".join(n if len(n) == 1 else f"{n}={n}" for n in _expected(made))
     raise Mismatch(
         f"{i.mnemonic} ({i.arch}): {backend} and the oracle differ in {int((~same).sum())} of {same.size} registers; "
         f"first: wavefront {where[:-2]}, VGPR {vgpr}, lane {lane}: {backend} {int(got[where]):08X}, "
         f"oracle {int(want[where]):08X}. Repeat with the same registers: "
-        f"gpuemu.execute(gpuemu.instruction({i.mnemonic!r}, {i.arch!r}), a, b, c{text}, backend='check')"
+        f"gpuemu.execute(gpuemu.instruction({i.mnemonic!r}, {i.arch!r}), {names}{text}, backend='check')"
     )
 
 
 def matrix_call(
-    instruction: Instruction, A: Any, B: Any, C: Any = None, *, bits: bool = False, idx: Any = None, **options: Any
+    instruction: Instruction,
+    A: Any,
+    B: Any,
+    C: Any = None,
+    *,
+    bits: bool = False,
+    idx: Any = None,
+    **options: Any,
 ) -> Any:
     """Run one instruction on matrices.
 
@@ -262,7 +291,8 @@ def matrix_call(
         Whether unsigned integers are taken as bits.
     idx : uint32 array (..., 1, 64), optional
     **options
-        As for `execute`.
+        As for `execute`. scale_a (..., M, K/32) and scale_b (..., K/32, N) are E8M0 matrices, as
+        `mx.quantize` makes them, or scale registers, uint32 (..., 1, 64).
 
     Returns
     -------
@@ -278,21 +308,39 @@ def matrix_call(
     if instruction.sparse and idx is None:
         from . import sparse
 
-        a, idx = sparse.pack_sparse(instruction, A, bits=bits, cbsz=m.cbsz, abid=m.abid)
+        a, idx = sparse.compress(instruction, A, m, bits=bits)
     else:
         a = _packed(instruction, "A", A, plain, bits)
     b = _packed(instruction, "B", B, plain, bits)
     c = _zeros(instruction) if C is None else _packed(instruction, "C", C, plain, bits)
-    template = A
+    for matrix, name in (("A", "scale_a"), ("B", "scale_b")):
+        if options.get(name) is not None:
+            options[name] = _scale_register(instruction, matrix, options[name], m, bits)
     d = execute(instruction, a, b, c, idx=idx, **options)
     D = registers.gather(instruction, "D", arrays.to_numpy(d), plain)
     values = D.view(instruction.operand_format("D").dtype)
-    return arrays.like(values, template)
+    return arrays.like(values, A)
 
 
-def _packed(instruction: Instruction, matrix: str, values: Any, m: mods.Modifiers, bits: bool) -> np.ndarray[Any, Any]:
+def _packed(
+    instruction: Instruction, matrix: str, values: Any, m: mods.Modifiers, bits: bool
+) -> np.ndarray[Any, Any]:
     items = registers.matrix_bits(instruction, matrix, values, m, bits=bits)
     return registers.scatter(instruction, matrix, items, m)
+
+
+def _scale_register(
+    instruction: Instruction, matrix: str, scales: Any, m: mods.Modifiers, bits: bool
+) -> np.ndarray[Any, Any]:
+    """Return a scale register, from a matrix of E8M0 scales or as it was given."""
+    from . import mx
+
+    array = arrays.to_numpy(scales, f"scales of {matrix}")
+    if array.dtype == np.uint32:
+        return array
+    return mx.scale_image(
+        instruction, matrix, mx.scale_codes(instruction, matrix, array, bits=bits), m
+    )
 
 
 def _zeros(instruction: Instruction) -> np.ndarray[Any, Any]:

@@ -282,7 +282,9 @@ def instruction(name: str, arch: str | None = None) -> Instruction:
     if arch in having:
         return _index()[name, arch]
     if having and arch is not None:
-        raise UnknownInstruction(f"{name} does not exist on {arch}; it exists on {', '.join(having)}")
+        raise UnknownInstruction(
+            f"{name} does not exist on {arch}; it exists on {', '.join(having)}"
+        )
     if len(having) == 1:
         return _index()[name, having[0]]
     if having:
@@ -290,4 +292,6 @@ def instruction(name: str, arch: str | None = None) -> Instruction:
     known = sorted({n for n, a in _index() if arch in (None, a)})
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
     hint = f"; near names: {', '.join(near)}" if near else "; gpuemu.instructions() lists all"
-    raise UnknownInstruction(f"no instruction is named {name!r}" + (f" on {arch}" if arch else "") + hint)
+    raise UnknownInstruction(
+        f"no instruction is named {name!r}" + (f" on {arch}" if arch else "") + hint
+    )

@@ -117,13 +117,19 @@ class Model:
             if value is not None and not low <= value <= high:
                 raise BadValue(f"{name}={value} of model {self.name}; legal: {low}..{high}")
         if self.group & (self.group - 1) or self.interleave & (self.interleave - 1):
-            raise BadValue(f"group={self.group}, interleave={self.interleave}; legal: powers of two")
+            raise BadValue(
+                f"group={self.group}, interleave={self.interleave}; legal: powers of two"
+            )
         if self.algorithm == "pairwise" and self.group not in (1, 2, 4):
             raise BadValue(f"group={self.group} of a pairwise model; legal: 1, 2, 4")
         outputs = {"fma": ("f32", "f64"), "integer": ("i32",)}.get(self.algorithm, ("f32",))
         if self.output not in outputs:
-            raise BadValue(f"output={self.output!r} of an algorithm {self.algorithm!r}; legal: {', '.join(outputs)}")
-        if self.output == "f64" and (self.flush_inputs or self.flush_outputs or self.input_bits is not None):
+            raise BadValue(
+                f"output={self.output!r} of an algorithm {self.algorithm!r}; legal: {', '.join(outputs)}"
+            )
+        if self.output == "f64" and (
+            self.flush_inputs or self.flush_outputs or self.input_bits is not None
+        ):
             raise BadValue(f"model {self.name}: an f64 chain neither flushes nor cuts its inputs")
 
     def parameters(self) -> dict[str, Any]:
@@ -165,7 +171,11 @@ _FLUSH = {"flush_inputs": True, "flush_outputs": True}
 
 def _wide(name: str, **parameters: Any) -> Model:
     """Return a row of the two-partial-sum kind that CDNA3 has for 8-bit floats."""
-    shared: dict[str, Any] = {"interleave": 2, "drop_tiny_accumulator": True, "product_overflow": False}
+    shared: dict[str, Any] = {
+        "interleave": 2,
+        "drop_tiny_accumulator": True,
+        "product_overflow": False,
+    }
     return Model(name, "aligned", **(shared | parameters))
 
 
@@ -185,7 +195,13 @@ _ROWS = (
     _wide("cdna4_16bit_wide", group=16, product_overflow=True, source=_GUESS),
     _wide("cdna4_fp8", group=16, source="assumed as on CDNA3, with OCP formats"),
     _wide("cdna4_f8f6f4", group=32, source=_GUESS),
-    Model("i8", "integer", output="i32", fidelity="documented", source="CDNA3 and CDNA4 instruction set guides"),
+    Model(
+        "i8",
+        "integer",
+        output="i32",
+        fidelity="documented",
+        source="CDNA3 and CDNA4 instruction set guides",
+    ),
 )
 
 _registry: dict[str, Model] = {row.name: row for row in _ROWS}

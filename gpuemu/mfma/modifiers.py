@@ -173,12 +173,18 @@ def _check_fields(instruction: Instruction, m: Modifiers) -> None:
         if bit not in (0, 1):
             raise IllegalModifier(f"neg[{n}]={bit}; legal: 0 or 1 {where}")
     if any(m.neg) and rules.blgp != "neg":
-        raise IllegalModifier(f"neg={m.neg}; legal only on f64 of gfx942 and gfx950: (0, 0, 0) {where}")
+        raise IllegalModifier(
+            f"neg={m.neg}; legal only on f64 of gfx942 and gfx950: (0, 0, 0) {where}"
+        )
     if any(m.neg) and m.blgp:
-        raise IllegalModifier(f"neg={m.neg} and blgp={m.blgp} are the same field of f64; give one of them {where}")
+        raise IllegalModifier(
+            f"neg={m.neg} and blgp={m.blgp} are the same field of f64; give one of them {where}"
+        )
     for n, byte in enumerate(m.op_sel):
         if not 0 <= byte <= 3:
-            raise IllegalModifier(f"op_sel[{n}]={byte}; legal: 0..3, the byte of the scale register {where}")
+            raise IllegalModifier(
+                f"op_sel[{n}]={byte}; legal: 0..3, the byte of the scale register {where}"
+            )
     if any(m.op_sel) and instruction.kind != "mfma_scale":
         raise IllegalModifier(f"op_sel={m.op_sel}; only mfma_scale reads scales: (0, 0) {where}")
     if rules.cbsz == "format":
@@ -187,8 +193,12 @@ def _check_fields(instruction: Instruction, m: Modifiers) -> None:
                 raise IllegalModifier(
                     f"{name}={value} is a reserved format code; legal: 0..4 = {', '.join(F8F6F4)} {where}"
                 )
-    if m.output_layout != "calculator" and not (instruction.formats["D"] == "f64" and instruction.blocks > 1):
-        raise IllegalModifier(f"output_layout={m.output_layout!r} is a switch of the f64 4x4x4 instruction only {where}")
+    if m.output_layout != "calculator" and not (
+        instruction.formats["D"] == "f64" and instruction.blocks > 1
+    ):
+        raise IllegalModifier(
+            f"output_layout={m.output_layout!r} is a switch of the f64 4x4x4 instruction only {where}"
+        )
 
 
 def _check_strict(instruction: Instruction, m: Modifiers) -> None:
@@ -206,21 +216,33 @@ def _check_strict(instruction: Instruction, m: Modifiers) -> None:
                 f"abid 0..{(1 << m.cbsz) - 1} ({instruction.arch})"
             )
     elif rules.cbsz == "none" and instruction.kind == "mfma":
-        reason = "f64 has no broadcast" if instruction.formats["D"] == "f64" else "it has a single block"
+        reason = (
+            "f64 has no broadcast" if instruction.formats["D"] == "f64" else "it has a single block"
+        )
         if m.cbsz or m.abid:
-            raise IllegalModifier(f"cbsz={m.cbsz}, abid={m.abid}; {reason}: legal is 0 for both {where}")
+            raise IllegalModifier(
+                f"cbsz={m.cbsz}, abid={m.abid}; {reason}: legal is 0 for both {where}"
+            )
     elif instruction.kind == "smfmac":
         if m.cbsz > rules.cbsz_max:
-            raise IllegalModifier(f"cbsz={m.cbsz}; legal on a sparse instruction: 0..{rules.cbsz_max} {where}")
+            raise IllegalModifier(
+                f"cbsz={m.cbsz}; legal on a sparse instruction: 0..{rules.cbsz_max} {where}"
+            )
         if m.abid > rules.abid_max:
             raise IllegalModifier(
                 f"abid={m.abid}; {rules.index_sets} index set(s) of {rules.index_bits} bits: "
                 f"legal: 0..{rules.abid_max} {where}"
             )
     elif m.abid:
-        raise IllegalModifier(f"abid={m.abid}; an f8f6f4 instruction has no abid operand: legal is 0 {where}")
+        raise IllegalModifier(
+            f"abid={m.abid}; an f8f6f4 instruction has no abid operand: legal is 0 {where}"
+        )
     if m.blgp > rules.blgp_max:
-        what = "f64 of gfx90a documents no blgp" if instruction.kind == "mfma" else "the encoding has no blgp operand"
+        what = (
+            "f64 of gfx90a documents no blgp"
+            if instruction.kind == "mfma"
+            else "the encoding has no blgp operand"
+        )
         raise IllegalModifier(f"blgp={m.blgp}; {what}: legal is 0 {where}")
 
 
@@ -228,6 +250,8 @@ def _check_llvm(instruction: Instruction, m: Modifiers) -> None:
     """Raise for operands that the assembler does not have; field widths were checked before."""
     where, rules = _where(instruction), instruction.modifiers
     if instruction.kind == "smfmac" and m.blgp:
-        raise IllegalModifier(f"blgp={m.blgp}; the assembler has no blgp operand on a sparse instruction {where}")
+        raise IllegalModifier(
+            f"blgp={m.blgp}; the assembler has no blgp operand on a sparse instruction {where}"
+        )
     if rules.cbsz == "format" and m.abid:
         raise IllegalModifier(f"abid={m.abid}; the assembler has no abid operand on f8f6f4 {where}")

@@ -64,7 +64,9 @@ def _place(instruction: Instruction, matrix: str, m: mods.Modifiers) -> tuple[Ar
     """Return (lane, item) of every (block, row, k) of A or of every (block, k, column) of B."""
     rows = instruction.M if matrix == "A" else instruction.N
     columns = instruction.products if matrix == "A" else instruction.K
-    block, row, k = np.meshgrid(np.arange(instruction.blocks), np.arange(rows), np.arange(columns), indexing="ij")
+    block, row, k = np.meshgrid(
+        np.arange(instruction.blocks), np.arange(rows), np.arange(columns), indexing="ij"
+    )
     groups = LANES // (rows * instruction.blocks)
     size = chunk(instruction, matrix, m)
     number = k // size
@@ -122,7 +124,12 @@ def _scale_layout(instruction: Instruction, matrix: str, m: mods.Modifiers) -> A
     rows = instruction.M if matrix == "SCALE_A" else instruction.N
     byte = m.op_sel[0 if matrix == "SCALE_A" else 1]
     row, block = np.meshgrid(np.arange(rows), np.arange(instruction.K // 32), indexing="ij")
-    parts = [np.zeros_like(row), row + rows * block, np.full_like(row, 8 * byte), np.full_like(row, 8)]
+    parts = [
+        np.zeros_like(row),
+        row + rows * block,
+        np.full_like(row, 8 * byte),
+        np.full_like(row, 8),
+    ]
     found = np.stack(parts, axis=-1)[None]
     return found if matrix == "SCALE_A" else found.transpose(0, 2, 1, 3)
 
@@ -171,10 +178,14 @@ def layout(instruction: Instruction, matrix: str, **modifiers: Any) -> Array:
     """
     m = mods.check(instruction, **modifiers)
     if matrix == "K" and not instruction.sparse:
-        raise BadValue(f"matrix 'K' (index fields) exists on sparse instructions only, not on {instruction.mnemonic}")
+        raise BadValue(
+            f"matrix 'K' (index fields) exists on sparse instructions only, not on {instruction.mnemonic}"
+        )
     if matrix in ("SCALE_A", "SCALE_B"):
         if instruction.kind != "mfma_scale":
-            raise BadValue(f"matrix {matrix!r} exists on mfma_scale instructions only, not on {instruction.mnemonic}")
+            raise BadValue(
+                f"matrix {matrix!r} exists on mfma_scale instructions only, not on {instruction.mnemonic}"
+            )
         return _layout(instruction, matrix, m)
     if matrix == "A" and instruction.sparse:
         return _dense_layout(instruction, m)
@@ -182,7 +193,9 @@ def layout(instruction: Instruction, matrix: str, **modifiers: Any) -> Array:
 
 
 @lru_cache(maxsize=4096)
-def _slots(instruction: Instruction, matrix: str, m: mods.Modifiers) -> tuple[tuple[int, Array, Array], ...]:
+def _slots(
+    instruction: Instruction, matrix: str, m: mods.Modifiers
+) -> tuple[tuple[int, Array, Array], ...]:
     """Group the items of a matrix by first bit: (first bit, flat matrix index, VGPR * 64 + lane)."""
     where = _layout(instruction, matrix, m).reshape(-1, 4)
     flat = where[:, 0] * LANES + where[:, 1]
@@ -230,11 +243,15 @@ def scatter(instruction: Instruction, matrix: str, bits: Array, m: mods.Modifier
     return words.reshape(*lead, vgprs, LANES)
 
 
-def matrix_bits(instruction: Instruction, matrix: str, values: Any, m: mods.Modifiers, *, bits: bool = True) -> Array:
+def matrix_bits(
+    instruction: Instruction, matrix: str, values: Any, m: mods.Modifiers, *, bits: bool = True
+) -> Array:
     """Return a matrix's items as unsigned bits (..., blocks, rows, columns), dtype and shape checked."""
     array = arrays.to_numpy(values, f"matrix {matrix}")
     fmt = instruction.operand_format(matrix, m.cbsz, m.blgp)
-    found = formats.bits_of(array, fmt, f"matrix {matrix} of {instruction.mnemonic} ({instruction.arch})", bits=bits)
+    found = formats.bits_of(
+        array, fmt, f"matrix {matrix} of {instruction.mnemonic} ({instruction.arch})", bits=bits
+    )
     shape = instruction.shape(matrix)
     if found.shape[-3:] != shape and instruction.blocks == 1 and found.shape[-2:] == shape[1:]:
         found = found[..., None, :, :]
@@ -244,7 +261,9 @@ def matrix_bits(instruction: Instruction, matrix: str, values: Any, m: mods.Modi
             f"(..., {shape[0]}, {shape[1]}, {shape[2]}) = (..., blocks, rows, columns)"
         )
     if fmt.bits < 8 and found.size and int(found.max()) >> fmt.bits:
-        raise BadValue(f"matrix {matrix} holds the code {int(found.max()):#x}; {fmt.name} has {fmt.bits} bits")
+        raise BadValue(
+            f"matrix {matrix} holds the code {int(found.max()):#x}; {fmt.name} has {fmt.bits} bits"
+        )
     return found
 
 
@@ -258,7 +277,9 @@ def register_image(instruction: Instruction, matrix: str, image: Any, vgprs: int
 def check_image(instruction: Instruction, matrix: str, array: Any, vgprs: int) -> None:
     """Raise unless an array is uint32 (..., vgprs, 64)."""
     if array.dtype != np.uint32:
-        raise BadType(f"registers of {matrix} have dtype {array.dtype}; a register image is uint32 (..., vgprs, 64)")
+        raise BadType(
+            f"registers of {matrix} have dtype {array.dtype}; a register image is uint32 (..., vgprs, 64)"
+        )
     if array.shape[-2:] != (vgprs, LANES):
         raise BadShape(
             f"registers of {matrix} have shape {tuple(array.shape)}; {instruction.mnemonic} ({instruction.arch}) "

@@ -120,10 +120,14 @@ def dense_columns(instruction: Instruction, idx: Array, m: Modifiers) -> Array:
     return stored // 2 * 4 + fields.astype(np.int64)
 
 
-def scale_codes(scale_a: Array, scale_b: Array, instruction: Instruction, m: Modifiers) -> tuple[Array, Array]:
+def scale_codes(
+    scale_a: Array, scale_b: Array, instruction: Instruction, m: Modifiers
+) -> tuple[Array, Array]:
     """Return the E8M0 codes (waves, M, K/32) of A's rows and (waves, K/32, N) of B's columns."""
     codes = []
     for matrix, image in (("SCALE_A", scale_a), ("SCALE_B", scale_b)):
         where = registers.layout(instruction, matrix, cbsz=m.cbsz, blgp=m.blgp, op_sel=m.op_sel)[0]
-        codes.append((image[:, 0, where[..., 1]] >> where[..., 2].astype(np.uint32)).astype(np.uint8))
+        codes.append(
+            (image[:, 0, where[..., 1]] >> where[..., 2].astype(np.uint32)).astype(np.uint8)
+        )
     return codes[0], codes[1]

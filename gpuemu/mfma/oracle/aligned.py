@@ -13,7 +13,15 @@ import numpy as np
 from ...formats import Format
 from ..models import Model
 from .products import Products
-from .values import NOTHING, bits32, decode, decode_accumulator, exponent, flush_subnormal, to_binary32
+from .values import (
+    NOTHING,
+    bits32,
+    decode,
+    decode_accumulator,
+    exponent,
+    flush_subnormal,
+    to_binary32,
+)
 
 Array = np.ndarray[Any, Any]
 
@@ -70,7 +78,11 @@ def one_link(
     heights = [exponents.a(p) + exponents.b(p) for p in link]
     e_dot = np.maximum.reduce([np.broadcast_to(h, d.shape) for h in heights])
     special = None
-    if not finite_inputs or not np.isfinite(d).all() or (model.product_overflow and int(e_dot.max()) >= 127):
+    if (
+        not finite_inputs
+        or not np.isfinite(d).all()
+        or (model.product_overflow and int(e_dot.max()) >= 127)
+    ):
         special = special_sum(model, terms, d)
     if scale is not None:
         missing = np.isnan(scale)
@@ -110,7 +122,9 @@ def special_sum(model: Model, terms: list[Array], d: Array) -> Array:
     total = np.where(np.isfinite(d), 0.0, d)
     for term in terms:
         overflow = model.product_overflow & (np.abs(term) >= 2.0**128)
-        total = total + np.where(overflow, np.copysign(np.inf, term), np.where(np.isfinite(term), 0.0, term))
+        total = total + np.where(
+            overflow, np.copysign(np.inf, term), np.where(np.isfinite(term), 0.0, term)
+        )
     return total
 
 
@@ -126,7 +140,11 @@ def merge(model: Model, total: Array, e_dot: Array, d: Array) -> Array:
     if model.drop_tiny_accumulator:
         kept = np.where(e_c < e - model.accumulator_bits - 1, 0.0, kept)
     # A zero is +0 from here on; a negative number that underflows at the end is -0.
-    s = summed * 2.0 ** (bits - model.sum_bits) + kept * 2.0 ** (bits - model.accumulator_bits) + 0.0
+    s = (
+        summed * 2.0 ** (bits - model.sum_bits)
+        + kept * 2.0 ** (bits - model.accumulator_bits)
+        + 0.0
+    )
     _, length = np.frexp(s)
     e_s = np.maximum(length - 1 + e - bits, -126)
     surplus = np.maximum(e_s - model.result_bits - (e - bits), 0)

@@ -51,7 +51,9 @@ def sum_to_odd(terms: list[Array]) -> Array:
     return total
 
 
-def dot(model: Model, fa: Format, fb: Format, products: Products, C: Array, scales: None = None) -> Array:
+def dot(
+    model: Model, fa: Format, fb: Format, products: Products, C: Array, scales: None = None
+) -> Array:
     """Return D as binary32 bits (n, M, N)."""
     wide = products.map(lambda a: decode(a, fa, model), lambda b: decode(b, fb, model))
     group = wide.link_length(model.group)

@@ -24,7 +24,9 @@ from .values import bits32, bits64, decode, decode_accumulator, flush_subnormal
 Array = np.ndarray[Any, Any]
 
 
-def dot(model: Model, fa: Format, fb: Format, products: Products, C: Array, scales: None = None) -> Array:
+def dot(
+    model: Model, fa: Format, fb: Format, products: Products, C: Array, scales: None = None
+) -> Array:
     """Return D as bits (n, M, N) of the model's output format."""
     with np.errstate(all="ignore"):
         if model.output == "f64":
@@ -52,7 +54,10 @@ def fma32(a: Array, b: Array, c: Array) -> Array:
     small = np.abs(near) <= np.float32(2.0**-126)
     doubtful = np.flatnonzero(tie | (small & (total != 0)))
     if doubtful.size:
-        p, c64 = product.ravel()[doubtful], np.broadcast_to(c, total.shape).ravel()[doubtful].astype(np.float64)
+        p, c64 = (
+            product.ravel()[doubtful],
+            np.broadcast_to(c, total.shape).ravel()[doubtful].astype(np.float64),
+        )
         near.ravel()[doubtful] = add_to_odd(p, c64).astype(np.float32)
     return near
 

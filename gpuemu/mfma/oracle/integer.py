@@ -13,9 +13,13 @@ from .products import Products
 Array = np.ndarray[Any, Any]
 
 
-def dot(model: Model, fa: Format, fb: Format, products: Products, C: Array, scales: None = None) -> Array:
+def dot(
+    model: Model, fa: Format, fb: Format, products: Products, C: Array, scales: None = None
+) -> Array:
     """Return D = C + sum of products, as uint32 bits (n, M, N)."""
-    wide = products.map(lambda a: a.view(np.int8).astype(np.int32), lambda b: b.view(np.int8).astype(np.int32))
+    wide = products.map(
+        lambda a: a.view(np.int8).astype(np.int32), lambda b: b.view(np.int8).astype(np.int32)
+    )
     if wide.chosen is None:
         total = wide.A @ wide.B
     else:

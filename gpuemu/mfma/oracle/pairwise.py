@@ -14,7 +14,9 @@ from .values import bits32, decode, decode_accumulator, flush_subnormal
 Array = np.ndarray[Any, Any]
 
 
-def dot(model: Model, fa: Format, fb: Format, products: Products, C: Array, scales: None = None) -> Array:
+def dot(
+    model: Model, fa: Format, fb: Format, products: Products, C: Array, scales: None = None
+) -> Array:
     """Return D as binary32 bits (n, M, N): d + (p0 + p1), or d + ((p0 + p1) + (p2 + p3)), link by link."""
 
     def step(values: Array) -> Array:
@@ -22,7 +24,8 @@ def dot(model: Model, fa: Format, fb: Format, products: Products, C: Array, scal
 
     with np.errstate(all="ignore"):
         narrow = products.map(
-            lambda a: decode(a, fa, model).astype(np.float32), lambda b: decode(b, fb, model).astype(np.float32)
+            lambda a: decode(a, fa, model).astype(np.float32),
+            lambda b: decode(b, fb, model).astype(np.float32),
         )
         group = narrow.link_length(model.group)
         d = decode_accumulator(C, model).astype(np.float32)

@@ -20,7 +20,9 @@ NOTHING = -10000
 
 def used_mantissa(model: Model, fmt: Format) -> int:
     """Return how many mantissa bits of a format the model's multiplier reads."""
-    return fmt.mantissa_bits if model.input_bits is None else min(model.input_bits, fmt.mantissa_bits)
+    return (
+        fmt.mantissa_bits if model.input_bits is None else min(model.input_bits, fmt.mantissa_bits)
+    )
 
 
 def decode(bits: Array, fmt: Format, model: Model) -> Array:

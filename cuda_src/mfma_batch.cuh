@@ -28,7 +28,11 @@ struct Pointers {
 };
 
 HD WaveInputs inputs_of_wave(const Batch& batch, const Pointers& p, i64 wave) {
+#ifdef GPUEMU_DENSE
+  const i64 outer = 0, inner = wave;
+#else
   const i64 outer = wave / batch.inner_waves, inner = wave % batch.inner_waves;
+#endif
   return {input_of_wave(p.a, batch.a, outer, inner),
           input_of_wave(p.b, batch.b, outer, inner),
           input_of_wave(p.c, batch.c, outer, inner),

@@ -1,5 +1,6 @@
 // dot, model "exact": accumulator and products of a link summed without error, rounded once.
 #pragma once
+#include "mfma_dot.cuh"
 #include "mfma_special.cuh"
 
 HD i128 shift_wide(i64 x, int shift) { return (i128)((u128)(i128)x << shift); }
@@ -57,14 +58,15 @@ HD u32 pack_wide(i128 value, int unit, int rounding) {
   return pack_magnitude(negative, (u64)magnitude, unit, sticky, rounding);
 }
 
-struct Exact {
+struct Exact : Dot<Exact> {
   using Value = Item;
   using Accumulator = u32;
-  static const int OUTPUTS_AT_ONCE = 1;  // of a lane, unrolled
 
   HD static Value load(const Config& c, const Operand& o, u64 code) {
     return decode(o, (u32)code, c.flush_inputs);
   }
+  HD static u32 start(const Config& c, u32 d) { return c.flush_inputs ? flush_to_plus_zero(d) : d; }
+  HD static u32 finish(u32 d) { return is_nan32(d) ? QUIET_NAN : d; }
 
   template <class Fetch>
   COLD static u32 special(const Config& c, u32 d, int first, Fetch fetch) {
@@ -78,67 +80,57 @@ struct Exact {
     return s.any() ? s.result() : 0;
   }
 
-  // Terms too far apart for 128 bits.
+  // Terms too far apart for 63 bits: 127 bits, or else a fixed-point number that holds everything.
   template <class Fetch>
-  COLD static u32 wide_sum(const Config& c, u32 d, int first, Fetch fetch) {
-    Superaccumulator sum;
-    const Item x = accumulator(d);
-    if (x.significand) sum.add(x.significand, x.exponent - 23);
+  COLD static u32 wide(const Config& c, u32 d, int first, Fetch fetch, int low, bool fits_128) {
+    const Item x = decode32(d);
+    const int fraction = c.a.used_bits + c.b.used_bits;
+    i128 sum = fits_128 && x.significand ? shift_wide(x.significand, x.exponent - 23 - low) : 0;
+    Superaccumulator all;
+    if (!fits_128 && x.significand) all.add(x.significand, x.exponent - 23);
     ROLLED for (int t = 0; t < c.group; ++t) {
       Value a, b;
       fetch(first + t, a, b);
       const i64 p = (i64)a.significand * b.significand;
-      if (p) sum.add(p, a.exponent + b.exponent - c.a.used_bits - c.b.used_bits);
+      const int unit = a.exponent + b.exponent - fraction;
+      if (p && fits_128) sum += shift_wide(p, unit - low);
+      if (p && !fits_128) all.add(p, unit);
     }
-    return sum.rounded(c.output_rounding);
-  }
-
-  HD static Item accumulator(u32 d) {
-    const i32 field = (i32)(d >> 23 & 0xFF),
-              magnitude = (i32)(d & 0x7FFFFF) | (field ? 0x800000 : 0);
-    return {d >> 31 ? -magnitude : magnitude, max_of(field, 1) - 127};
+    return fits_128 ? pack_wide(sum, low, c.output_rounding) : all.rounded(c.output_rounding);
   }
 
   template <class Fetch>
-  HD static u32 link(const Config& c, u32 d, int first, Fetch fetch) {
+  HD static u32 link(const Config& c, u32 d, const Value* a, const Value* b, const int*, int first,
+                     Fetch fetch, int) {
     const int fraction = c.a.used_bits + c.b.used_bits;
-    const Item x = accumulator(d);
+    const Item x = decode32(d);
+    // Every term is below 2^(high + 2) and a multiple of 2^low.
     int high = x.significand ? x.exponent : 2 * ZERO_EXPONENT;
     int low = x.significand ? x.exponent - 23 : -ZERO_EXPONENT;
+    i64 p[MAX_LINK];
     UNROLL for (int t = 0; t < c.group; ++t) {
-      Value a, b;
-      fetch(first + t, a, b);
-      const int e = a.exponent + b.exponent;
+      const int e = a[t].exponent + b[t].exponent;
+      p[t] = fraction + 2 <= 31 ? (i64)(a[t].significand * b[t].significand)
+                                : (i64)a[t].significand * b[t].significand;
       high = max_of(high, e);
-      if (a.significand != 0 && b.significand != 0) low = min_of(low, e - fraction);
+      if (p[t]) low = min_of(low, e - fraction);
     }
-    if (high >= SPECIAL_EXPONENT / 4 || !is_finite32(d)) {
+    if (high >= SPECIAL_EXPONENT / 4 || (c.product_overflow && high >= 127) || !is_finite32(d)) {
       const u32 found = special(c, d, first, fetch);
       if (found) return found;
     }
     if (low > high) return 0;  // nothing but zeros: +0
-    // A product is below 2^(e + 2), a link has at most 2^8 of them.
-    if (high + 10 - low < 127) {
-      i128 sum = x.significand ? shift_wide(x.significand, x.exponent - 23 - low) : 0;
-      UNROLL for (int t = 0; t < c.group; ++t) {
-        Value a, b;
-        fetch(first + t, a, b);
-        const i64 p = (i64)a.significand * b.significand;
-        const int shift = p ? a.exponent + b.exponent - fraction - low : 0;
-        sum += shift_wide(p, shift);
-      }
-      return sum == 0 ? 0 : pack_wide(sum, low, c.output_rounding);
+    const int carries = 32 - clz32((u32)c.group);
+    const int width = high + 2 + carries - low;
+    u32 result;
+    if (width < 63) {
+      i64 sum = x.significand ? shift_left(x.significand, x.exponent - 23 - low) : 0;
+      UNROLL for (int t = 0; t < c.group; ++t) sum +=
+          p[t] ? shift_left(p[t], a[t].exponent + b[t].exponent - fraction - low) : 0;
+      result = pack_i64(sum, low, c.output_rounding);
+    } else {
+      result = wide(c, d, first, fetch, low, width < 127);
     }
-    return wide_sum(c, d, first, fetch);
-  }
-
-  template <class Fetch, class Scale>
-  HD static u32 dot(const Config& c, u32 d, Fetch fetch, Scale) {
-    if (c.flush_inputs) d = flush_to_plus_zero(d);
-    UNROLL for (int k = 0; k < c.products; k += c.group) {
-      d = link(c, d, k, fetch);
-      if (c.flush_outputs) d = flush_subnormal(d);
-    }
-    return is_nan32(d) ? QUIET_NAN : d;
+    return c.flush_outputs ? flush_subnormal(result) : result;
   }
 };

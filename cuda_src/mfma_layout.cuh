@@ -8,7 +8,7 @@ const int LANES = 64;
 HD int source_lane_a(const Config& c, const Modifiers& mod, int lane) {
   if (mod.lane_block) {
     const int span = LANES >> mod.cbsz;
-    return (lane % span + span * mod.abid) % LANES;
+    return ((lane & (span - 1)) + span * mod.abid) % LANES;
   }
   const int group = (lane / c.m) % c.blocks;
   const int first = group >> mod.cbsz << mod.cbsz;

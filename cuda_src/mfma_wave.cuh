@@ -9,12 +9,19 @@
 #include "mfma_layout.cuh"
 #include "mfma_pairwise.cuh"
 
-// A register image in memory: the address of register v of lane l is at(v, l).
+// A register image in memory: the address of register v of lane l is at(v, l). GPUEMU_DENSE says
+// that every image of a batch is dense, (vgprs, 64), and the batch has one dimension.
 template <class T>
 struct Image {
   T* base;
   i64 vgpr_stride, lane_stride;
-  HD T& at(int v, int lane) const { return base[v * vgpr_stride + lane * lane_stride]; }
+  HD T& at(int v, int lane) const {
+#ifdef GPUEMU_DENSE
+    return base[v * LANES + lane];
+#else
+    return base[v * vgpr_stride + lane * lane_stride];
+#endif
+  }
 };
 using Input = Image<const u32>;
 
@@ -69,35 +76,68 @@ struct Wave {
     return x == 0xFF || y == 0xFF ? SPECIAL_EXPONENT : (int)(x + y) - 254;
   }
 
+  // Outputs that a lane computes together: neighbouring rows of one column, which share its items
+  // of B.
+  static const int ROWS = sizeof(Accumulator) == 4 ? 4 : 1;
+
+  // Where the factors of the products of one output lie; small, so that rare paths get a copy.
+  struct Factors {
+    const Value *row, *column;
+    const u8* dense;
+    int stride;
+    bool sparse, by_dense_k;
+
+    HD int dense_k(int k) const { return sparse ? dense[k] : k; }
+    HD int operator()(int k, Value& x, Value& y) const {
+      x = row[k];
+      y = column[dense_k(k) * stride];
+      return by_dense_k ? dense_k(k) : k;
+    }
+  };
+
   HD void compute(const Config& c, const Modifiers& mod, const WaveInputs& in, Image<u32> out,
                   int lane) const {
-    const int words = sizeof(Accumulator) / 4;
-#ifdef __CUDACC__
-#pragma unroll Algorithm::OUTPUTS_AT_ONCE
-#endif
-    for (int item = 0; item < c.d_vgprs / words; ++item) {
-      const Output o = output_of_item(c, mod, lane, item);
-      const Value* row = a + (o.block * c.m + o.row) * c.products;
-      const Value* column = b + o.block * c.k * c.n + o.column;
-      const u8* chosen = dense + o.row * c.products;
-      // By value, and small: rare paths get a copy.
-      const int stride = c.n;
-      const bool sparse = c.sparse, by_dense_k = c.dense_grouping;
-      auto fetch = [=](int k, Value& x, Value& y) {
-        const int dense_k = sparse ? chosen[k] : k;
-        x = row[k];
-        y = column[dense_k * stride];
-        return by_dense_k ? dense_k : k;
-      };
-      auto scale = [&](int k) { return scale_of(c, mod, in, o.row, o.column, k); };
-      Accumulator d = in.c.at(item * words, lane);
-      if (words == 2) {
-        d |= (Accumulator)((u64)in.c.at(item * words + 1, lane) << 32);
-        if (mod.neg & 4) d ^= (Accumulator)(1ull << 63);
+    ROLLED for (int item = 0; item < c.d_vgprs * 4 / (int)sizeof(Accumulator); item += ROWS)
+        compute_rows(c, mod, in, out, lane, item);
+  }
+
+  HD void compute_rows(const Config& c, const Modifiers& mod, const WaveInputs& in,
+                       const Image<u32>& out, int lane, int item) const {
+    const Output o = output_of_item(c, mod, lane, item);
+    const Value* column = b + o.block * c.k * c.n + o.column;
+    Accumulator d[ROWS];
+    UNROLL for (int r = 0; r < ROWS; ++r) d[r] =
+        Algorithm::start(c, read(mod, in.c, lane, item + r));
+    UNROLL_2 for (int k = 0; k < c.products; k += c.group) {
+      Value y[MAX_LINK];
+      if (!c.sparse) UNROLL for (int t = 0; t < c.group; ++t) y[t] = column[(k + t) * c.n];
+      UNROLL for (int r = 0; r < ROWS; ++r) {
+        const int row = o.block * c.m + o.row + r;
+        const Factors factors = {a + row * c.products,     column,
+                                 dense + row * c.products, c.n,
+                                 (bool)c.sparse,           (bool)c.dense_grouping};
+        Value x[MAX_LINK];
+        int slot[MAX_LINK];
+        UNROLL for (int t = 0; t < c.group; ++t) {
+          Value chosen;
+          slot[t] = factors(k + t, x[t], c.sparse ? y[t] : chosen) % c.interleave;
+        }
+        d[r] = Algorithm::link(c, d[r], x, y, slot, k, factors,
+                               scale_of(c, mod, in, o.row + r, o.column, k));
       }
-      d = Algorithm::dot(c, d, fetch, scale);
-      out.at(item * words, lane) = (u32)d;
-      if (words == 2) out.at(item * words + 1, lane) = (u32)((u64)d >> 32);
     }
+    UNROLL for (int r = 0; r < ROWS; ++r) write(out, lane, item + r, Algorithm::finish(d[r]));
+  }
+
+  HD static Accumulator read(const Modifiers& mod, const Input& c, int lane, int item) {
+    if (sizeof(Accumulator) == 4) return c.at(item, lane);
+    const u64 bits = c.at(2 * item, lane) | (u64)c.at(2 * item + 1, lane) << 32;
+    return (Accumulator)(mod.neg & 4 ? bits ^ 1ull << 63 : bits);
+  }
+
+  HD static void write(const Image<u32>& out, int lane, int item, Accumulator d) {
+    const int words = sizeof(Accumulator) / 4;
+    UNROLL for (int w = 0; w < words; ++w) out.at(words * item + w, lane) =
+        (u32)((u64)d >> (32 * w));
   }
 };

@@ -97,7 +97,11 @@ def _compile(source: str, defines: Defines, arch: str, want: str) -> bytes:
         raise CompileError(f"{source} for {arch} with {dict(defines)}: {error}\n{log}") from error
     finally:
         nvrtc.destroyProgram(program)
-    return data if isinstance(data, bytes) else str(data).encode()
+    if isinstance(data, bytes):
+        # CuPy cuts the last byte off, which is the zero that ends the program headers: tools that check
+        # the file's size refuse it without.
+        return data + b"\0"
+    return str(data).encode()
 
 
 def cubin_path(source: str, defines: Defines | None = None, arch: str = "sm_90a") -> Path:

@@ -4,6 +4,7 @@ by the host build of the same headers."""
 from __future__ import annotations
 
 import ctypes
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -30,7 +31,9 @@ TYPES = ("Fma32", "Fma64", "Exact", "Pairwise", "Aligned", "Integer")
 ROUNDINGS = {"zero": 0, "down": 1, "up": 2, "nearest": 3}
 NAN_CODES = {"ieee": 0, "all-ones": 1, "negative-zero": 2, "none": 3}
 
+CHAIN = 8  # products that a chain takes at a time
 SHARED_MEMORY = 48 * 1024  # bytes a block may take without asking
+SHIFT = 7  # of an operand's fields
 OPERANDS = ("a", "b", "c", "idx", "scale_a", "scale_b")
 
 
@@ -60,6 +63,7 @@ def _operand_fields(instruction: Instruction, matrix: str, model: Model, m: Modi
         int(fmt.infinities),
         NAN_CODES[fmt.nan],
         used,
+        0,
         vgprs,
         vgprs * 32 // fmt.bits,
         registers.chunk(instruction, matrix, m),
@@ -75,7 +79,10 @@ def config(instruction: Instruction, model: Model, m: Modifiers) -> tuple[int, .
     if algorithm is None:
         algorithm = ALGORITHMS[model.algorithm, model.output]
     dense_grouping = model.dense_grouping and instruction.sparse
-    group = min(max(model.group // 2, 1) if dense_grouping else model.group, instruction.products)
+    length = max(model.group // 2, 1) if dense_grouping else model.group
+    if model.algorithm in ("fma", "integer"):
+        length = CHAIN  # a chain of any link length has the same bits
+    group = min(length, instruction.products)
     fraction = a[6] + b[6]
     narrow = (
         model.algorithm == "aligned"
@@ -83,6 +90,13 @@ def config(instruction: Instruction, model: Model, m: Modifiers) -> tuple[int, .
         and fraction + 2 <= 31
         and model.product_bits + 2 + group.bit_length() <= 31
     )
+    if narrow:
+        b[SHIFT] = max(model.product_bits - fraction, 0)
+    # Products of narrow formats and their sums are multiples of a unit far above 2**-126: no step of a
+    # pairwise sum is subnormal unless the accumulator was.
+    formats_ab = [instruction.operand_format(matrix, m.cbsz, m.blgp) for matrix in ("A", "B")]
+    unit = sum(fmt.emin - fmt.mantissa_bits for fmt in formats_ab)
+    never_subnormal = model.algorithm == "pairwise" and model.flush_inputs and unit >= -100
     return (
         algorithm,
         instruction.M,
@@ -113,7 +127,7 @@ def config(instruction: Instruction, model: Model, m: Modifiers) -> tuple[int, .
         int(model.drop_tiny_accumulator),
         int(model.product_overflow),
         int(model.flush_inputs),
-        int(model.flush_outputs),
+        int(model.flush_outputs and not never_subnormal),
     )
 
 
@@ -156,41 +170,47 @@ def _collapse(
 
 def _batch(
     instruction: Instruction, m: Modifiers, operands: list[Any], lead: tuple[int, ...]
-) -> Any:
-    """Return the fields of `Batch` as an int64 array, or None where the strides need more than two dimensions."""
-    strides = []
+) -> np.ndarray[Any, Any] | None:
+    """Return the fields of `Batch` as int64, or None where the strides need over two batch dimensions."""
+    rank = len(lead)
+    batch_strides, image_strides = [], []
     for x in operands:
         if x is None:
-            strides.append((0,) * (len(lead) + 2))
-        else:
-            steps = tuple(s // 4 for s in x.strides)
-            strides.append((0,) * (len(lead) + 2 - len(steps)) + steps)
-    sizes = [
-        (1,) * (len(lead) - max(x.ndim - 2, 0)) + x.shape[:-2]
-        if x is not None
-        else (1,) * len(lead)
-        for x in operands
-    ]
-    batch_strides = [
-        tuple(
-            0 if size == 1 else step for size, step in zip(sizes[n], strides[n][:-2], strict=True)
+            batch_strides.append((0,) * rank)
+            image_strides.append((registers.LANES, 1))
+            continue
+        words = tuple(step // 4 for step in x.strides)
+        missing = (0,) * (rank - (x.ndim - 2))
+        own = tuple(
+            0 if size == 1 else step for size, step in zip(x.shape[:-2], words, strict=False)
         )
-        for n in range(len(operands))
-    ]
+        batch_strides.append(missing + own)
+        image_strides.append(words[-2:])
     dims = _collapse(lead, batch_strides)
     if dims is None:
         return None
     none = (0,) * len(operands)
     (_, outer), (inner_size, inner) = ([(1, none)] * 2 + dims)[-2:]
-    waves = int(np.prod(lead, dtype=np.int64))
-    places = [v for n in range(len(operands)) for v in (outer[n], inner[n], *strides[n][-2:])]
-    return np.array([waves, inner_size, *places, *kernel_modifiers(instruction, m)], np.int64)
+    places = [v for n in range(len(operands)) for v in (outer[n], inner[n], *image_strides[n])]
+    return np.array(
+        [math.prod(lead), inner_size, *places, *kernel_modifiers(instruction, m)], np.int64
+    )
+
+
+def _is_dense(batch: np.ndarray[Any, Any]) -> bool:
+    """Tell whether every image is (vgprs, 64) without gaps and the batch has one dimension."""
+    places = batch[2 : 2 + 4 * len(OPERANDS)].reshape(-1, 4)
+    return bool(
+        batch[0] == batch[1]
+        and (places[:, 2] == registers.LANES).all()
+        and (places[:, 3] == 1).all()
+    )
 
 
 def _prepare(
     instruction: Instruction, m: Modifiers, operands: Operands, lead: tuple[int, ...]
-) -> tuple[list[Any], Any]:
-    """Return the operand arrays, copied only where their strides cannot be expressed, and the batch fields."""
+) -> tuple[list[Any], np.ndarray[Any, Any]]:
+    """Return the operands, copied only where their strides cannot be expressed, and the batch fields."""
     found = [getattr(operands, name) for name in OPERANDS]
     for n, x in enumerate(found):
         if x is not None and any(s % 4 for s in x.strides):
@@ -199,6 +219,7 @@ def _prepare(
     if batch is None:
         found = [x if x is None or x.ndim == 2 else _contiguous(x, lead) for x in found]
         batch = _batch(instruction, m, found, lead)
+        assert batch is not None
     return found, batch
 
 
@@ -253,13 +274,18 @@ class KernelSource:
     shared: int
 
 
-def kernel_source(instruction: Instruction, model: Model, m: Modifiers) -> KernelSource:
+def kernel_source(
+    instruction: Instruction, model: Model, m: Modifiers, dense: bool = True
+) -> KernelSource:
     """Return the register-level kernel of an instruction and a model.
 
     f64 and dense i8 run on the tensor cores, which compute the same bits; the rest runs lane by lane.
+    `dense` says that every register image is (vgprs, 64) without gaps and the batch has one dimension.
     """
     fields = config(instruction, model, m)
     defines: dict[str, int | str] = {"GPUEMU_CONFIG": ",".join(map(str, fields))}
+    if dense:
+        defines["GPUEMU_DENSE"] = 1
     name = TYPES[fields[0]]
     if name == "Fma64" or (name == "Integer" and not instruction.sparse):
         return KernelSource("mfma_tensor.cu", defines | {"WAVES": 8}, 8, 32, 0)
@@ -272,7 +298,7 @@ def kernel_source(instruction: Instruction, model: Model, m: Modifiers) -> Kerne
 
 
 OPERAND_FIELDS = (
-    "bits exponent_bits mantissa_bits bias infinities nan used_bits vgprs items chunk".split()
+    "bits exponent_bits mantissa_bits bias infinities nan used_bits shift vgprs items chunk".split()
 )
 CONFIG_FIELDS = [
     *"algorithm m n k blocks products d_vgprs sparse index_bits scaled".split(),
@@ -284,15 +310,6 @@ CONFIG_FIELDS = [
 ]
 
 
-@lru_cache(maxsize=1024)
-def _kernel(
-    instruction: Instruction, model: Model, shape: Modifiers, device: int
-) -> tuple[cuda.Kernel, KernelSource]:
-    """Return the compiled kernel for the current device."""
-    made = kernel_source(instruction, model, shape)
-    return cuda.kernel(made.source, "mfma", made.defines), made
-
-
 def kernel_shape(instruction: Instruction, m: Modifiers) -> Modifiers:
     """Return the modifiers that change a kernel's shape (formats of f8f6f4), the rest at their defaults."""
     if instruction.modifiers.cbsz == "format":
@@ -300,23 +317,54 @@ def kernel_shape(instruction: Instruction, m: Modifiers) -> Modifiers:
     return Modifiers()
 
 
-def run_cuda(
-    instruction: Instruction, model: Model, m: Modifiers, operands: Operands, lead: tuple[int, ...]
-) -> Any:
-    """Run a batch on the current device and stream; CuPy uint32 in, CuPy uint32 (*lead, vgprs, 64) out."""
-    cupy = _cupy()
-    found, batch = _prepare(instruction, m, operands, lead)
-    d = cupy.empty((*lead, instruction.vgprs["D"], registers.LANES), cupy.uint32)
+@dataclass(frozen=True)
+class Launch:
+    """A kernel with everything of a call that its operands' addresses do not change."""
+
+    kernel: cuda.Kernel
+    blocks: int
+    threads: int
+    shared: int
+    batch: np.ndarray[Any, Any]
+
+
+_launches: dict[tuple[Any, ...], Launch] = {}
+LAUNCHES = 4096  # remembered ones; then all are forgotten
+
+
+def _launch(
+    instruction: Instruction, model: Model, m: Modifiers, batch: np.ndarray[Any, Any]
+) -> Launch:
+    made = kernel_source(instruction, model, kernel_shape(instruction, m), _is_dense(batch))
     waves = int(batch[0])
-    if waves == 0:
-        return d
-    shape = kernel_shape(instruction, m)
-    kernel, made = _kernel(instruction, model, shape, cupy.cuda.runtime.getDevice())
     blocks = -(-waves // made.waves)
     if blocks > 0x7FFFFFFF:
         raise BadValue(f"{waves} wavefronts in one call; legal: at most {0x7FFFFFFF * made.waves}")
+    kernel = cuda.kernel(made.source, "mfma", made.defines)
+    return Launch(kernel, blocks, made.waves * made.threads, made.shared, batch)
+
+
+def run_cuda(
+    instruction: Instruction, model: Model, m: Modifiers, operands: Operands, lead: tuple[int, ...]
+) -> Any:
+    """Run a batch on the current device and stream; CuPy uint32 in, uint32 (*lead, vgprs, 64) out."""
+    cupy = _cupy()
+    d = cupy.empty((*lead, instruction.vgprs["D"], registers.LANES), cupy.uint32)
+    if d.size == 0:
+        return d
+    found = [getattr(operands, name) for name in OPERANDS]
+    places = tuple(None if x is None else (x.shape, x.strides) for x in found)
+    key = (instruction, model, m, lead, places, cupy.cuda.runtime.getDevice())
+    launch = _launches.get(key)
+    if launch is None:
+        found, batch = _prepare(instruction, m, operands, lead)
+        launch = _launch(instruction, model, m, batch)
+        if places == tuple(None if x is None else (x.shape, x.strides) for x in found):
+            if len(_launches) >= LAUNCHES:
+                _launches.clear()
+            _launches[key] = launch
     pointers = np.array([0 if x is None else x.data.ptr for x in found], np.uint64)
-    kernel((blocks,), (made.waves * made.threads,), (batch, pointers, d), shared_mem=made.shared)
+    launch.kernel((launch.blocks,), (launch.threads,), (launch.batch, pointers, d), launch.shared)
     return d
 
 

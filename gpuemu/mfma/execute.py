@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -37,13 +38,40 @@ def call(instruction: Instruction, model: Any = None, **modifiers: Any) -> Call:
     """
     if not isinstance(instruction, Instruction):
         raise BadType(
-            f"instruction={instruction!r} is a {type(instruction).__name__}; legal: what gpuemu.instruction(name, arch) returns"
+            f"instruction={instruction!r} is a {type(instruction).__name__}; "
+            "legal: what gpuemu.instruction(name, arch) returns"
         )
-    chosen = models.get(instruction.model if model is None else model)
     checked = mods.check(instruction, **modifiers)
-    if chosen is not models.models().get(instruction.model):
-        _check_model(instruction, chosen, checked)
+    if model is None:
+        return Call(instruction, checked, models.get(instruction.model))
+    chosen = models.get(model)
+    _check_model(instruction, chosen, checked)
     return Call(instruction, checked, chosen)
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _remembered_call(
+    instruction: Instruction,
+    model: Any,
+    neg: tuple[Any, ...],
+    neg_types: tuple[type, ...],
+    op_sel: tuple[Any, ...],
+    op_sel_types: tuple[type, ...],
+    **modifiers: Any,
+) -> Call:
+    """Return `call`, remembered; the types keep True apart from 1 inside the tuples."""
+    return call(instruction, model, neg=neg, op_sel=op_sel, **modifiers)
+
+
+def _call(instruction: Instruction, model: Any, neg: Any, op_sel: Any, **modifiers: Any) -> Call:
+    """Return `call`, remembered where the arguments can be looked up, for a model named or built in."""
+    if isinstance(model, str):
+        model = models.get(model)  # a name may come to mean another model
+    try:
+        types = tuple(map(type, neg)), tuple(map(type, op_sel))
+        return _remembered_call(instruction, model, neg, types[0], op_sel, types[1], **modifiers)
+    except TypeError:
+        return call(instruction, model, neg=neg, op_sel=op_sel, **modifiers)
 
 
 def _check_model(instruction: Instruction, model: models.Model, m: mods.Modifiers) -> None:
@@ -124,14 +152,14 @@ def execute(
 
     Source: AMD CDNA1 to CDNA4 instruction set guides, chapter 7 (matrix instructions).
     """
-    made = call(
+    made = _call(
         instruction,
         model,
+        neg,
+        op_sel,
         cbsz=cbsz,
         abid=abid,
         blgp=blgp,
-        neg=neg,
-        op_sel=op_sel,
         legality=legality,
         broadcast=broadcast,
         output_layout=output_layout,
@@ -172,6 +200,8 @@ def check_operands(made: Call, given: dict[str, Any]) -> tuple[int, ...]:
     for name, vgprs in expected.items():
         registers.check_image(i, name, given[name], vgprs)
     leads = {name: given[name].shape[:-2] for name in expected}
+    if len(set(leads.values())) == 1:
+        return tuple(leads["a"])
     try:
         return np.broadcast_shapes(*leads.values())
     except ValueError:

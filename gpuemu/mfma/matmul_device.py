@@ -65,7 +65,15 @@ def problem(matrices: Matrices, d: Any) -> Any:
 
 def pointers(matrices: Matrices, d: Any) -> Any:
     """Return the fields of `MatmulPointers` as a uint64 array."""
-    found = [matrices.a, matrices.b, matrices.c, matrices.chosen, matrices.scale_a, matrices.scale_b, d]
+    found = [
+        matrices.a,
+        matrices.b,
+        matrices.c,
+        matrices.chosen,
+        matrices.scale_a,
+        matrices.scale_b,
+        d,
+    ]
     return np.array([0 if x is None else _address(x) for x in found], np.uint64)
 
 
@@ -80,7 +88,11 @@ def plain_source(chain: Chain) -> tuple[str, dict[str, int | str], int]:
     repeats = max(1, 32 // i.products)
     value = device.value_bytes(chain.config["algorithm"])
     shared = TILE * repeats * ((i.products + i.K) * value + (i.products if i.sparse else 0))
-    return "matmul.cu", {k: v for k, v in defines.items() if k != "WAVES"} | {"REPEATS": repeats}, shared
+    return (
+        "matmul.cu",
+        {k: v for k, v in defines.items() if k != "WAVES"} | {"REPEATS": repeats},
+        shared,
+    )
 
 
 @lru_cache(maxsize=256)
@@ -103,8 +115,12 @@ def run_cuda(chain: Chain, matrices: Matrices, d: Any, *, tuned: bool = True) ->
     kernel, shared = _plain_kernel(chain, cupy.cuda.runtime.getDevice())
     blocks = batches * -(-m // TILE) * -(-n // TILE)
     if blocks > MAX_BLOCKS:
-        raise BadValue(f"{batches} products of {m} x {n} outputs in one call; legal: at most {MAX_BLOCKS} tiles of {TILE}")
-    kernel((blocks,), (TILE * TILE,), (problem(matrices, d), pointers(matrices, d)), shared_mem=shared)
+        raise BadValue(
+            f"{batches} products of {m} x {n} outputs in one call; legal: at most {MAX_BLOCKS} tiles of {TILE}"
+        )
+    kernel(
+        (blocks,), (TILE * TILE,), (problem(matrices, d), pointers(matrices, d)), shared_mem=shared
+    )
 
 
 def run_host(chain: Chain, matrices: Matrices, d: Any) -> None:

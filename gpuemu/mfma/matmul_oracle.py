@@ -100,5 +100,7 @@ def _rows(
         if scales is not None:
             blocks = slice(step * K // 32, (step + 1) * K // 32)
             codes = (scales[0][:, :, blocks], scales[1][:, blocks])
-        D = oracle.matrix_dot(instruction, model, m, a[:, None], b[:, None], D[:, None], columns, codes)[:, 0]
+        D = oracle.matrix_dot(
+            instruction, model, m, a[:, None], b[:, None], D[:, None], columns, codes
+        )[:, 0]
     return D

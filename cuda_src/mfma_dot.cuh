@@ -1,0 +1,33 @@
+// What every arithmetic model's dot has in common: a chain of links along k, each of `group`
+// products.
+//
+// A model is a type with
+//   Value, Accumulator      a decoded item of A or B; the bits of C and D
+//   load(c, operand, code)  decode an item
+//   start(c, d)             the accumulator as the chain takes it
+//   link(c, d, a, b, slot, first, fetch, scale_exponent)
+//                           the accumulator after products first .. first + group - 1, whose
+//                           factors are a[t] and b[t] and whose partial sum is slot[t]; rare paths
+//                           call fetch again
+//   finish(d)               the result's bits
+#pragma once
+#include "mfma_round.cuh"
+
+const int MAX_LINK = 64;
+
+template <class Model>
+struct Dot {
+  // fetch(k, a, b) gives the factors of product k and returns what `slot` counts;
+  // scale(k) gives the exponent of its scales.
+  template <class Accumulator, class Fetch, class Scale>
+  HD static Accumulator dot(const Config& c, Accumulator d, Fetch fetch, Scale scale) {
+    d = Model::start(c, d);
+    UNROLL for (int k = 0; k < c.products; k += c.group) {
+      typename Model::Value a[MAX_LINK], b[MAX_LINK];
+      int slot[MAX_LINK];
+      UNROLL for (int t = 0; t < c.group; ++t) slot[t] = fetch(k + t, a[t], b[t]) % c.interleave;
+      d = Model::link(c, d, a, b, slot, k, fetch, c.scaled ? scale(k) : 0);
+    }
+    return Model::finish(d);
+  }
+};

@@ -27,7 +27,7 @@ struct Aligned : Dot<Aligned<Word>> {
       const i32 cut = (i32)shift_right((u32)((p ^ sign) - sign), below - min_of(up, 0));
       return (Word)((cut ^ sign) - sign);
     }
-    return (Word)shift_round((i64)a * b, below - up, c.product_rounding);
+    return (Word)align_sum((i64)a * b, up, below, c.product_rounding);
   }
 
   template <class Fetch>

@@ -19,7 +19,7 @@ from . import sources
 
 FLAGS = (
     "-std=c++17",
-    "-O3",
+    "-O2",
     "-march=native",
     "-fopenmp-simd",
     "-fno-math-errno",
@@ -66,47 +66,47 @@ def require() -> None:
 
 @cache
 def _identity(path: str) -> str:
-    version = subprocess.run(
-        [path, "--version"], capture_output=True, text=True, check=False
-    ).stdout
-    # -march=native makes code for this processor only: its flags are part of the key.
-    with (
-        open("/proc/cpuinfo", encoding="utf-8")
-        if os.path.exists("/proc/cpuinfo")
-        else open(os.devnull) as file
-    ):
-        flags = next((line for line in file if line.startswith("flags")), "")
-    return version + flags
+    """Return what makes code of this compiler and this processor: -march=native is for it alone."""
+    version = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text(encoding="utf-8").splitlines() if cpuinfo.exists() else []
+    return version + next((line for line in lines if line.startswith("flags")), "")
 
 
-def build(sanitize: bool = False) -> Path:
-    """Return the shared library of `cuda_src/host.cpp`, built now if the cache has none.
+def build(domain: str, sanitize: bool = False) -> Path:
+    """Return the shared library of one domain, built now if the cache has none.
 
     Parameters
     ----------
+    domain : str
+        "mfma", "matmul", "tile", "gemm" or "emulation": `cuda_src` has its `<domain>_host.h`.
     sanitize : bool
         Build with the undefined-behaviour sanitizer, which aborts the process on a finding.
+
+    Raises
+    ------
+    BackendUnavailable, CompileError
     """
     require()
     path = compiler()
     assert path is not None
     flags = (*FLAGS, *SANITIZE) if sanitize else FLAGS
-    key = hashlib.sha256(
-        repr((sources.digest(), path, _identity(path), flags)).encode()
-    ).hexdigest()[:32]
-    library = sources.cache_directory() / f"host-{key}.so"
+    facts = (sources.digest(), domain, path, _identity(path), flags)
+    key = hashlib.sha256(repr(facts).encode()).hexdigest()[:32]
+    library = sources.cache_directory() / f"host-{domain}-{key}.so"
     if not library.is_file():
         with tempfile.TemporaryDirectory(dir=library.parent) as folder:
             output = Path(folder) / "host.so"
-            command = [path, *flags, "-o", str(output), str(sources.directory() / "host.cpp")]
+            header = f'-DGPUEMU_HOST_HEADER="{domain}_host.h"'
+            command = [path, *flags, header, "-o", str(output), str(sources.directory() / "host.cpp")]
             result = subprocess.run(command, capture_output=True, text=True, check=False)
             if result.returncode:
                 raise CompileError(f"{' '.join(command)} failed:\n{result.stderr}")
-            os.replace(output, library)
+            output.replace(library)
     return library
 
 
 @cache
-def library() -> ctypes.CDLL:
-    """Return the loaded host build; `GPUEMU_HOST_SANITIZE=1` takes the sanitized one."""
-    return ctypes.CDLL(str(build(sanitize=os.environ.get("GPUEMU_HOST_SANITIZE") == "1")))
+def library(domain: str) -> ctypes.CDLL:
+    """Return the loaded host build of a domain; `GPUEMU_HOST_SANITIZE=1` takes the sanitized one."""
+    return ctypes.CDLL(str(build(domain, os.environ.get("GPUEMU_HOST_SANITIZE") == "1")))

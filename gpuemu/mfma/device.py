@@ -84,11 +84,13 @@ def config(instruction: Instruction, model: Model, m: Modifiers) -> tuple[int, .
         length = CHAIN  # a chain of any link length has the same bits
     group = min(length, instruction.products)
     fraction = a[6] + b[6]
+    # Products of one partial sum; dealt out by dense k, they may all go to the same.
+    terms = group if dense_grouping else group // model.interleave
     narrow = (
         model.algorithm == "aligned"
         and model.product_rounding == "zero"
         and fraction + 2 <= 31
-        and model.product_bits + 2 + group.bit_length() <= 31
+        and model.product_bits + 2 + (terms - 1).bit_length() <= 31
     )
     if narrow:
         b[SHIFT] = max(model.product_bits - fraction, 0)
@@ -376,7 +378,7 @@ def run_host(
     d = np.empty((*lead, instruction.vgprs["D"], registers.LANES), np.uint32)
     fields = np.array(config(instruction, model, m), np.int32)
     pointers = np.array([0 if x is None else x.ctypes.data for x in found], np.uint64)
-    host.library().gpuemu_mfma(
+    host.library("mfma").gpuemu_mfma(
         *(ctypes.c_void_p(x.ctypes.data) for x in (fields, batch, pointers, d))
     )
     return d

@@ -1,0 +1,66 @@
+"""The host build of the kernels' headers against the oracle: every row, every input class, every modifier."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import gpuemu
+from gpuemu.backends import host
+from gpuemu.mfma import device
+from gpuemu.mfma.modifiers import Modifiers
+from tests.mfma.cases import ROWS, assert_same, inputs, options, row_parameters, sweep
+
+pytestmark = pytest.mark.skipif(not host.available(), reason=host.why_unavailable())
+
+
+def test_python_and_cuda_agree_on_the_structs() -> None:
+    library = host.library("mfma")
+    assert library.gpuemu_mfma_config_fields() == len(device.CONFIG_FIELDS)
+    i = ROWS[0]
+    assert len(device.config(i, gpuemu.models()[i.model], Modifiers())) == len(device.CONFIG_FIELDS)
+    images = np.zeros((1, 64), np.uint32)
+    batch = device._batch(i, Modifiers(), [images] * 6, (1,))
+    assert batch is not None and len(batch) == library.gpuemu_mfma_batch_fields()
+
+
+@row_parameters()
+def test_every_input_class(i: gpuemu.Instruction) -> None:
+    m = Modifiers()
+    x = inputs(i, m, 2)
+    assert_same(i, gpuemu.execute(i, **x, backend="host"), gpuemu.execute(i, **x, backend="numpy"))
+
+
+@row_parameters()
+def test_every_modifier(i: gpuemu.Instruction) -> None:
+    for m in sweep(i):
+        x = inputs(i, m, 1, ("unique", "raw"))
+        got = gpuemu.execute(i, **x, **options(m), backend="host")
+        assert_same(i, got, gpuemu.execute(i, **x, **options(m), backend="numpy"), str(m))
+
+
+SANITIZED = """
+import sys; sys.path[:0] = {path!r}
+import gpuemu
+from tests.mfma.cases import ROWS, assert_same, inputs
+from gpuemu.mfma.modifiers import Modifiers
+for i in ROWS[::7]:
+    x = inputs(i, Modifiers(), 1)
+    assert_same(i, gpuemu.execute(i, **x, backend="host"), gpuemu.execute(i, **x, backend="numpy"))
+print("clean")
+"""
+
+
+def test_no_undefined_behaviour(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sanitizer aborts on the first shift, overflow or conversion that C++ does not define."""
+    from pathlib import Path
+
+    path = [str(Path(__file__).parents[2])]
+    monkeypatch.setenv("GPUEMU_HOST_SANITIZE", "1")
+    result = subprocess.run(
+        [sys.executable, "-c", SANITIZED.format(path=path)], capture_output=True, text=True
+    )
+    assert result.stdout.strip() == "clean", result.stderr[-2000:]

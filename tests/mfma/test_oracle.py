@@ -1,0 +1,86 @@
+"""The oracle against the golden vectors, and the host build on the same ones."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpuemu
+from gpuemu.backends import host
+
+FOLDER = Path(__file__).parent.parent / "vectors" / "numerics"
+MANIFEST = json.loads((FOLDER / "manifest.json").read_text())
+ARCH = {"CDNA1": "gfx908", "CDNA2": "gfx90a", "CDNA3": "gfx942", "CDNA4": "gfx950"}
+FILES = MANIFEST["instructions"]
+
+
+def differing(
+    got: np.ndarray[Any, Any], want: np.ndarray[Any, Any], mask: np.ndarray[Any, Any]
+) -> np.ndarray[Any, Any]:
+    """Return where bits differ though the mask has them compared."""
+    same = got == want
+    if got.dtype.itemsize == 8 or mask.any():
+        nan = np.isnan(got.view(f"f{got.dtype.itemsize}"))
+        zero = (got << got.dtype.type(1)) == 0
+        same |= (
+            (mask == 1) & nan
+            | (mask == 2)
+            | (mask == 3) & zero & ((want << want.dtype.type(1)) == 0)
+        )
+    return ~same
+
+
+@pytest.mark.parametrize("backend", ["numpy", "host"])
+@pytest.mark.parametrize("entry", FILES, ids=[e["file"].removesuffix(".npz") for e in FILES])
+def test_golden_vectors(entry: dict[str, Any], backend: str) -> None:
+    if backend == "host" and not host.available():
+        pytest.skip(host.why_unavailable())
+    i = gpuemu.instruction(entry["instr"], ARCH[entry["arch"]])
+    with np.load(FOLDER / entry["file"]) as file:
+        A, B, C, D, mask, category = (file[name] for name in ("A", "B", "C", "D", "mask", "cat"))
+    bits = [x.view(f"u{x.dtype.itemsize}") for x in (A, B, C)]
+    images = [i.pack(matrix, x) for matrix, x in zip("ABC", bits, strict=True)]
+    d = gpuemu.execute(i, *images, backend=backend)
+    want = D.view(f"u{D.dtype.itemsize}")
+    bad = differing(i.unpack("D", d).view(want.dtype), want, mask)
+    where = [MANIFEST["categories"][c] for c in np.unique(category[np.argwhere(bad)[:, 0]])]
+    assert not bad.any(), f"{int(bad.sum())} of {bad.size} differ, in {where}"
+
+
+def test_the_vectors_cover_every_published_row() -> None:
+    """Every row labelled `published-model` has a golden file, its own or that of an identical instruction."""
+    covered = {(ARCH[e["arch"]], e["instr"]) for e in FILES}
+    missing = {
+        (i.arch, i.mnemonic) for i in gpuemu.instructions() if i.fidelity == "published-model"
+    } - covered
+    assert not missing
+
+
+FIVE_ANSWERS = [
+    ("gfx908", "v_mfma_f32_16x16x4f16", "BF600000"),
+    ("gfx908", "v_mfma_f32_16x16x8bf16", "BF600000"),
+    ("gfx90a", "v_mfma_f32_16x16x8bf16", "BEC00000"),
+    ("gfx90a", "v_mfma_f32_16x16x16f16", "00000000"),
+    ("gfx90a", "v_mfma_f32_16x16x16bf16_1k", "00000000"),
+    ("gfx942", "v_mfma_f32_16x16x16_f16", "BF000000"),
+    ("gfx942", "v_mfma_f32_16x16x16_bf16", "BF000000"),
+    ("gfx942", "v_mfma_f32_16x16x8_xf32", "BF000000"),
+    ("gfx942", "v_mfma_f32_16x16x32_bf8_bf8", "BF800000"),
+    ("gfx942", "v_mfma_f32_16x16x4_f32", "BF600000"),
+]
+
+
+@pytest.mark.parametrize(("arch", "name", "bits"), FIVE_ANSWERS)
+def test_one_input_five_answers(arch: str, name: str, bits: str) -> None:
+    i = gpuemu.instruction(name, arch)
+    A = np.zeros((i.blocks, 16, i.K), i.operand_format("A").dtype)
+    B = np.zeros((i.blocks, i.K, 16), i.operand_format("B").dtype)
+    A[0, 0, :4] = -(2.0**13), -0.5, -0.25, -0.125
+    B[0, :4, 0] = 2.0**10, 1, 1, 1
+    C = np.full((i.blocks, 16, 16), 2.0**23, np.float32)
+    D = i(A, B, C, backend="numpy")
+    assert f"{D.view(np.uint32)[0, 0, 0]:08X}" == bits

@@ -1,0 +1,171 @@
+"""The CUDA path without CUDA: kernels on CPU threads, a CuPy and a cuBLAS made of NumPy.
+
+It checks what the host build cannot: the kernels' own indexing, launches, the plan's addresses.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import subprocess
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gpuemu.backends import cuda, sources
+
+KERNELS = {
+    "emulation_encode.cu": ("encode_rows", "column_maxima", "encode_columns"),
+    "emulation_recombine.cu": ("recombine",),
+    "emulation_span.cu": ("block_exponents", "largest_span"),
+}
+SHIM = Path(__file__).with_name("cuda_on_threads.h")
+
+
+class FakeArray(np.ndarray):
+    """A NumPy array with CuPy's `.data.ptr`."""
+
+    @property
+    def data(self) -> Any:  # type: ignore[override]
+        return types.SimpleNamespace(ptr=self.__array_interface__["data"][0])
+
+    def get(self) -> Any:
+        return np.array(self)
+
+
+def _fake(array: Any) -> FakeArray:
+    result: FakeArray = np.asarray(array).view(FakeArray)
+    return result
+
+
+def _wrapped(function: Any) -> Any:
+    return lambda *args, **options: _fake(function(*args, **options))
+
+
+class Kernel:
+    """A compiled kernel that is launched like `cuda.Kernel`."""
+
+    def __init__(self, library: ctypes.CDLL, name: str) -> None:
+        self._call = getattr(library, f"launch_{name}")
+
+    def __call__(self, grid: Any, block: Any, args: Any, shared_mem: int = 0) -> None:
+        kept = [
+            np.array(a.data.ptr, np.uint64) if isinstance(a, FakeArray) else np.array(a)
+            for a in args
+        ]
+        pointers = (ctypes.c_void_p * len(kept))(*(a.ctypes.data for a in kept))
+        shape = (ctypes.c_int * 4)(*(*grid, 1)[:2], *(*block, 1)[:2])
+        self._call(pointers, shape)
+
+
+_libraries: dict[Any, ctypes.CDLL] = {}
+
+
+def _library(source: str, defines: dict[str, int]) -> ctypes.CDLL:
+    key = (source, tuple(sorted(defines.items())))
+    if key not in _libraries:
+        text = SHIM.read_text() + sources.digest() + repr(key)
+        path = (
+            sources.cache_directory()
+            / f"threads-{hashlib.sha256(text.encode()).hexdigest()[:32]}.so"
+        )
+        if not path.is_file():
+            names = KERNELS[source] + (
+                ("column_norms",) if defines.get("SCHEME") and "encode" in source else ()
+            )
+            program = f'#include "{SHIM}"\n#include "{source}"\n' + "".join(
+                f"EXPORT({n})\n" for n in names
+            )
+            flags = [
+                "-std=c++20",
+                "-O1",
+                "-ffp-contract=off",
+                "-fPIC",
+                "-shared",
+                "-pthread",
+                "-x",
+                "c++",
+                "-",
+            ]
+            folder = f"-I{sources.directory()}"
+            options = [f"-D{k}={v}" for k, v in defines.items()]
+            subprocess.run(
+                ["g++", folder, *options, "-o", str(path), *flags],
+                input=program,
+                text=True,
+                check=True,
+            )
+        _libraries[key] = ctypes.CDLL(str(path))
+    return _libraries[key]
+
+
+def _kernel(source: str, name: str, defines: Any = None) -> Kernel:
+    return Kernel(_library(source, dict(defines or {})), name)
+
+
+def _matrix(address: int, rows: int, columns: int, stride: int, dtype: Any) -> Any:
+    dtype = np.dtype(dtype)
+    size = ((rows - 1) * stride + columns) * dtype.itemsize
+    flat = np.frombuffer((ctypes.c_char * size).from_address(address), dtype)
+    return np.lib.stride_tricks.as_strided(
+        flat, (rows, columns), (stride * dtype.itemsize, dtype.itemsize)
+    )
+
+
+class Cublas:
+    """int8 products on raw addresses, and the rules that cuBLAS has for them."""
+
+    def gemmEx(self, _handle: int, *args: int) -> None:
+        """Take the arguments of cublasGemmEx in its order."""
+        ta, tb, m, n, k, _alpha, a, _, lda, b, _, ldb, _beta, c, _, ldc, compute, _ = args
+        assert (ta, tb, compute) == (1, 0, 72)
+        assert all(x % 4 == 0 for x in (m, n, k, lda, ldb, ldc))
+        assert a % 16 == b % 16 == c % 16 == 0
+        x, y = _matrix(a, m, k, lda, np.int8), _matrix(b, n, k, ldb, np.int8)
+        exact = y.astype(np.float64) @ x.astype(np.float64).T
+        _matrix(c, n, m, ldc, np.int32)[...] = exact.astype(np.int64).astype(np.int32)
+
+    def gemmStridedBatchedEx(self, handle: int, *args: int) -> None:
+        """Take the arguments of cublasGemmStridedBatchedEx in its order."""
+        ta, tb, m, n, k, alpha, a, at, lda, sa, b, bt, ldb, sb = args[:14]
+        beta, c, ct, ldc, sc, count, compute, algorithm = args[14:]
+        for i in range(count):
+            operands = (a + i * sa, at, lda, b + i * sb, bt, ldb, beta, c + 4 * i * sc, ct, ldc)
+            self.gemmEx(handle, ta, tb, m, n, k, alpha, *operands, compute, algorithm)
+
+
+def _fake_cupy() -> types.ModuleType:
+    module: Any = types.ModuleType("cupy")
+    module.__version__ = "0"
+    module.ndarray = FakeArray
+    for name in ("empty", "zeros", "full", "zeros_like", "ascontiguousarray", "asarray"):
+        module.__dict__[name] = _wrapped(getattr(np, name))
+    module.broadcast_to = lambda x, shape: np.broadcast_to(x, shape, subok=True)
+    module.multiply, module.add = np.multiply, np.add
+
+    def alloc(size: int) -> Any:
+        # Poison: what no kernel writes must not matter.
+        memory = np.full(size + 256, 0x5B, np.uint8)
+        address = memory.__array_interface__["data"][0]
+        return types.SimpleNamespace(ptr=-(-address // 256) * 256, memory=memory)
+
+    module.cuda = types.SimpleNamespace(
+        alloc=alloc,
+        Device=lambda: types.SimpleNamespace(id=0, compute_capability="90"),
+        runtime=types.SimpleNamespace(getDeviceProperties=lambda _: {"totalGlobalMem": 1 << 32}),
+    )
+    return module  # type: ignore[no-any-return]
+
+
+def install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make `backend="cuda"` run here for the length of a test."""
+    from gpuemu.gemm.emulation import device_products
+
+    monkeypatch.setitem(sys.modules, "cupy", _fake_cupy())
+    monkeypatch.setattr(cuda, "why_unavailable", lambda: "")
+    monkeypatch.setattr(cuda, "kernel", _kernel)
+    monkeypatch.setattr(device_products, "_cublas", lambda: (Cublas(), 0))

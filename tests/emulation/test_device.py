@@ -1,0 +1,122 @@
+"""The CUDA path against the oracle: on CPU threads here, on the device where there is one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gpuemu.errors import BadValue
+from gpuemu.gemm.emulation import device_plan, emulated_matmul, emulation_report
+
+from . import simulator
+
+
+@pytest.fixture(params=["threads", pytest.param("device", marks=pytest.mark.gpu)])
+def cuda_path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Run a test on CPU threads, and again on the device."""
+    if request.param == "threads":
+        simulator.install(monkeypatch)
+    return str(request.param)
+
+
+def operands(case: str, dtype: Any, m: int, n: int, k: int) -> tuple[Any, Any, Any]:
+    """Return A, B and C of one layout or kind of data."""
+    random = np.random.default_rng(m + n + k)
+    a, b, c = (random.standard_normal(shape).astype(dtype) for shape in ((m, k), (k, n), (m, n)))
+    if case == "columns":
+        a, b, c = np.asfortranarray(a), np.asfortranarray(b), np.asfortranarray(c)
+    if case == "strided":
+        a = np.repeat(a, 2, axis=1)[:, ::2]
+        b = np.repeat(np.repeat(b, 2, axis=0), 2, axis=1)[::2, ::2]
+    if case == "special":
+        a[m // 2, k // 2], b[k // 3, n // 2] = np.inf, np.nan
+        a[m - 1], a[0] = 0, a[0] * dtype(2.0) ** (-140 if dtype == np.float32 else -1060)
+    return a, b, c
+
+
+SCHEMES = [
+    ("slices", 23, np.float32),
+    ("slices", 52, np.float64),
+    ("crt", 23, np.float32),
+    ("crt", 52, np.float64),
+]
+
+
+@pytest.mark.parametrize("case", ["rows", "columns", "strided", "special"])
+@pytest.mark.parametrize(("scheme", "bits", "dtype"), SCHEMES)
+def test_bits(cuda_path: str, scheme: str, bits: int, dtype: Any, case: str) -> None:
+    for m, n, k in ((1, 1, 1), (5, 7, 3), (33, 140, 150)):
+        a, b, c = operands(case, dtype, m, n, k)
+        emulated_matmul(a, b, c, -1.5, 0.75, mantissa_bits=bits, scheme=scheme, backend="check")
+
+
+@pytest.mark.parametrize(("scheme", "bits", "dtype"), SCHEMES)
+def test_longer_than_registers(cuda_path: str, scheme: str, bits: int, dtype: Any) -> None:
+    """Rows of more than 512 threads x 32 elements are read twice."""
+    a, b, _ = operands("columns", dtype, 2, 2, 17000)
+    a[0, -1] = 1000.0
+    emulated_matmul(a.copy(), b, mantissa_bits=bits, scheme=scheme, backend="check")
+
+
+def test_blocks_and_batches(cuda_path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A workspace too small for the whole cuts rows and columns; a batch runs one by one."""
+    monkeypatch.setattr(device_plan, "SMALLEST_BLOCK", 16)
+    monkeypatch.setattr(device_plan, "ROW_BLOCK", 48)
+    device_plan.plan.cache_clear()
+    random = np.random.default_rng(0)
+    a, b = random.standard_normal((2, 70, 40)), random.standard_normal((1, 40, 50))
+    for scheme, products in (("slices", 10), ("crt", 8)):
+        for workspace, most in ((1 << 20, 48), (30_000, 32)):
+            emulated_matmul(
+                a, b, mantissa_bits=30, scheme=scheme, workspace=workspace, backend="check"
+            )
+            emulated_matmul(
+                a, b, mantissa_bits=30, scheme=scheme, workspace=workspace, backend="cuda"
+            )
+            report = emulation_report()
+            assert report.workspace_bytes <= workspace and report.blocks[0] <= most
+            assert report.products == 2 * products
+    with pytest.raises(BadValue, match="needs at least"):
+        emulated_matmul(a, b, mantissa_bits=30, workspace=1000, backend="cuda")
+    device_plan.plan.cache_clear()
+
+
+def test_split_k_and_int32_groups(cuda_path: str) -> None:
+    """Worst digits: int32 sums would overflow without groups; a longer K is summed in parts."""
+    worst = -(126.0 + sum(128 * 256.0**-i for i in range(1, 7)))
+    a = np.full((2, 33024), worst)
+    emulated_matmul(a, np.ascontiguousarray(a.T), mantissa_bits=55, backend="check")
+    a = np.full((2, 34000), worst)
+    c = np.ones((2, 2))
+    emulated_matmul(a, a.T, c, 2.0, 3.0, mantissa_bits=55, split_k="auto", backend="check")
+    assert emulation_report().k_ranges in (1, 2)
+
+
+def test_dynamic_span(cuda_path: str) -> None:
+    """The device's estimate equals the oracle's, and the slice count follows it."""
+    random = np.random.default_rng(3)
+    for spread in (0, 6, 14, 60):
+        a = random.standard_normal((70, 300)) * np.exp2(random.integers(0, spread + 1, (70, 300)))
+        b = random.standard_normal((300, 65))
+        a[3], b[5, 7], a[9, 0] = 0, 0, np.inf
+        got = emulated_matmul(a, b, mantissa_bits=23, mantissa_control="dynamic", backend="cuda")
+        on_cuda = emulation_report()
+        want = emulated_matmul(a, b, mantissa_bits=23, mantissa_control="dynamic", backend="numpy")
+        on_cpu = emulation_report()
+        assert (on_cuda.exponent_span, on_cuda.scheme, on_cuda.planes) == (
+            on_cpu.exponent_span,
+            on_cpu.scheme,
+            on_cpu.planes,
+        )
+        if on_cpu.scheme != "native":
+            assert np.array_equal(np.asarray(got), np.asarray(want), equal_nan=True)
+
+
+def test_nonfinite_rows_are_counted(cuda_path: str) -> None:
+    a, b = np.ones((4, 8), np.float32), np.ones((8, 5), np.float32)
+    a[1, 2], b[7, 4], b[0, 3] = np.nan, np.inf, -np.inf
+    emulated_matmul(a, b, backend="cuda")
+    report = emulation_report()
+    assert (report.rows_native, report.columns_native) == (1, 2)

@@ -1,4 +1,6 @@
-"""The device side of whole products: a problem as the ints that `cuda_src/matmul_problem.cuh` reads."""
+"""The device side of whole products: a problem as the ints that `cuda_src/matmul_problem.cuh`
+reads.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ MAX_BLOCKS = 0x7FFFFFFF
 
 @dataclass(frozen=True)
 class Matrices:
-    """Bits of the operands, (batch, rows, columns) each, arrays of one library; c, chosen and scales may be missing."""
+    """Bits of the operands, (batch, rows, columns) each, arrays of one library; c, chosen and
+    scales may be missing.
+    """
 
     a: Any
     b: Any
@@ -83,16 +87,19 @@ def _address(x: Any) -> int:
 
 def plain_source(chain: Chain) -> tuple[str, dict[str, int | str], int]:
     """Return the source, definitions and shared memory of the plain kernel."""
-    i = chain.instruction
-    _, defines, _ = device.kernel_source(i, chain.model, chain.modifiers)
+    i, c = chain.instruction, chain.config
+    name = device.TYPES[c["algorithm"]]
+    if name == "Aligned":
+        name = "Aligned<i32>" if c["narrow"] else "Aligned<i64>"
     repeats = max(1, 32 // i.products)
-    value = device.value_bytes(chain.config["algorithm"])
+    defines: dict[str, int | str] = {
+        "GPUEMU_CONFIG": ",".join(map(str, c.values())),
+        "ALGORITHM": name,
+        "REPEATS": repeats,
+    }
+    value = device.value_bytes(c["algorithm"])
     shared = TILE * repeats * ((i.products + i.K) * value + (i.products if i.sparse else 0))
-    return (
-        "matmul.cu",
-        {k: v for k, v in defines.items() if k != "WAVES"} | {"REPEATS": repeats},
-        shared,
-    )
+    return "matmul.cu", defines, shared
 
 
 @lru_cache(maxsize=256)
@@ -102,7 +109,9 @@ def _plain_kernel(chain: Chain, device_id: int) -> tuple[cuda.Kernel, int]:
 
 
 def run_cuda(chain: Chain, matrices: Matrices, d: Any, *, tuned: bool = True) -> None:
-    """Write D on the current device and stream; `tuned=False` takes the plain kernel even where a faster one exists."""
+    """Write D on the current device and stream; `tuned=False` takes the plain kernel even where a
+    faster one exists.
+    """
     import cupy
 
     from . import matmul_tuned
@@ -116,7 +125,8 @@ def run_cuda(chain: Chain, matrices: Matrices, d: Any, *, tuned: bool = True) ->
     blocks = batches * -(-m // TILE) * -(-n // TILE)
     if blocks > MAX_BLOCKS:
         raise BadValue(
-            f"{batches} products of {m} x {n} outputs in one call; legal: at most {MAX_BLOCKS} tiles of {TILE}"
+            f"{batches} products of {m} x {n} outputs in one call; "
+            f"legal: at most {MAX_BLOCKS} tiles of {TILE}"
         )
     kernel(
         (blocks,), (TILE * TILE,), (problem(matrices, d), pointers(matrices, d)), shared_mem=shared
@@ -127,4 +137,4 @@ def run_host(chain: Chain, matrices: Matrices, d: Any) -> None:
     """Write D by the host build; NumPy arrays."""
     config = np.array(device.config(chain.instruction, chain.model, chain.modifiers), np.int32)
     args = (config, problem(matrices, d), pointers(matrices, d))
-    host.library().gpuemu_matmul(*(ctypes.c_void_p(x.ctypes.data) for x in args))
+    host.library("matmul").gpuemu_matmul(*(ctypes.c_void_p(x.ctypes.data) for x in args))

@@ -1,4 +1,6 @@
-"""The oracle of whole products: the register level's own models, chained along k, a chunk of rows at a time."""
+"""The oracle of whole products: the register level's own models, chained along k, a chunk of rows
+at a time.
+"""
 
 from __future__ import annotations
 

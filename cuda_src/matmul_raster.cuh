@@ -1,0 +1,20 @@
+// Which tile of which product a block computes: bands of tiles, so that blocks that run together
+// share operands.
+#pragma once
+#include "matmul_problem.cuh"
+
+struct TilePlace {
+  i64 batch, row, column;
+};
+
+HD TilePlace place_of_block(const Problem& p, i64 block, int rows, int columns) {
+  const i64 tiles_m = (p.m + rows - 1) / rows, tiles_n = (p.n + columns - 1) / columns;
+  const i64 band = 16, batch = block / (tiles_m * tiles_n), in_batch = block % (tiles_m * tiles_n);
+  const i64 first = in_batch / (band * tiles_n) * band;
+  const i64 height = min_of(band, tiles_m - first), rest = in_batch - first * tiles_n;
+  return {batch, (first + rest % height) * rows, rest / height * columns};
+}
+
+#ifdef __CUDACC__
+#define DYNAMIC_SHARED(name) extern __shared__ __align__(16) u8 name[]
+#endif

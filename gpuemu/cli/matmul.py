@@ -1,0 +1,143 @@
+"""`gpuemu matmul`: a whole product from files, its error, and how far apart two chips are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from ._output import Json, console, print_json, table, write_whole
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, Any]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(matmul)
+
+
+def matmul(
+    name: str = typer.Argument(help="Mnemonic, alias or builtin name."),
+    a: Path = typer.Argument(help="A, (..., M, K): .npy, .npz or .safetensors."),
+    b: Path = typer.Argument(help="B, (..., K, N)."),
+    c: Path = typer.Option(None, "--c", help="C, (..., M, N).", show_default=False),
+    arch: str = typer.Option(None, "--arch", "-a", help="gfx908 to gfx950.", show_default=False),
+    key_a: str = typer.Option("A", help="A's name in a file of several arrays."),
+    key_b: str = typer.Option("B", help="B's name in a file of several arrays."),
+    cast: bool = typer.Option(False, help="Round A and B to the instruction's formats first."),
+    bits: bool = typer.Option(False, help="Unsigned integers are the bits of the formats."),
+    split_k: int = typer.Option(1, help="Parts of K, each with an accumulator."),
+    backend: str = typer.Option("auto", help="auto, cuda, host, numpy or check."),
+    errors: bool = typer.Option(False, help="Compare with the exact product, in ulp."),
+    compare: str = typer.Option(
+        None, help="Architectures to compare with, by commas.", show_default=False
+    ),
+    plot: Path = typer.Option(None, help="Histogram of the errors as a picture."),
+    output: Path = typer.Option(None, "--output", "-o", help="Write D to this .npy file."),
+    json: bool = Json,
+) -> None:
+    """Multiply two matrices as a chip's matrix instructions do, bit for bit."""
+    import numpy as np
+
+    from ..mfma import matmul_statistics as statistics
+    from ..mfma.instructions import instruction
+    from ..mfma.matmul import matmul as product
+
+    i = instruction(name, arch)
+    others = statistics.counterparts(i, compare.split(",")) if compare else []
+    A, B = _operand(a, key_a), _operand(b, key_b)
+    C = None if c is None else _operand(c, "C")
+    if cast:
+        A, B = (statistics.cast(x, i, m) for x, m in ((A, "A"), (B, "B")))
+    options: dict[str, Any] = {"bits": bits, "split_k": split_k, "backend": backend}
+    D = np.asarray(product(A, B, C, instruction=i, **options))
+    facts: dict[str, Any] = {"instruction": i.mnemonic, "arch": i.arch, "shape": list(D.shape)}
+    found = None
+    if errors or plot:
+        found = statistics.ulp_errors(D, statistics.exact(i, A, B, C))
+        facts["errors"] = statistics.summary(found)
+    facts["compare"] = []
+    for other in others:
+        E = np.asarray(product(A, B, C, instruction=other, **options))
+        facts["compare"].append(statistics.distance(D, E, other))
+    if plot and found is not None:
+        write_whole(plot, lambda path: statistics.histogram(found, path, str(i)))
+    if output:
+        write_whole(output, lambda path: _save(path, D))
+    if json:
+        print_json(facts)
+    else:
+        _print(facts, output)
+
+
+def _operand(path: Path, key: str) -> Array:
+    """Return one array of a file; the key counts where the file has several."""
+    from ..errors import BadFile
+    from ._values import load_array
+
+    if not path.is_file():
+        raise BadFile(f"{path}: no such file; legal: .npy, .npz or .safetensors")
+    if path.suffix == ".npy":
+        return load_array(path)
+    arrays = _safetensors(path) if path.suffix == ".safetensors" else _npz(path)
+    if len(arrays) == 1:
+        return next(iter(arrays.values()))
+    if key not in arrays:
+        raise BadFile(f"{path} has no array {key!r}; it has: {', '.join(arrays)}")
+    return arrays[key]
+
+
+def _npz(path: Path) -> dict[str, Array]:
+    from ..difftest.files import load_arrays
+
+    return load_arrays(path)
+
+
+def _safetensors(path: Path) -> dict[str, Array]:
+    from ..errors import BadFile
+
+    try:
+        from safetensors.numpy import load_file
+    except ImportError as error:
+        raise BadFile(f"{path}: pip install safetensors to read it ({error})") from None
+    try:
+        return dict(load_file(path))
+    except Exception as error:
+        raise BadFile(f"{path}: not a safetensors file: {error}") from None
+
+
+def _save(path: Path, array: Array) -> None:
+    import numpy as np
+
+    with path.open("wb") as file:
+        np.save(file, array, allow_pickle=False)
+
+
+def _print(facts: dict[str, Any], output: Path | None) -> None:
+    out = console()
+    shape = " x ".join(map(str, facts["shape"]))
+    written = f", written to {output}" if output else ""
+    out.print(f"{facts['instruction']} ({facts['arch']}): {shape}{written}")
+    if "errors" in facts:
+        e = facts["errors"]
+        out.print(
+            f"against the exact product: {e['exactly rounded']} of {e['outputs']} exactly rounded; "
+            f"error in ulp: mean {e['mean']:.4g}, largest {e['max']:.4g}, bias {e['bias']:+.4g}"
+        )
+    if facts["compare"]:
+        made = table(
+            "against", "differing", "of", "largest (ulp)", "first at", right=("differing",)
+        )
+        for row in facts["compare"]:
+            made.add_row(
+                f"{row['arch']} {row['instruction']}",
+                str(row["differing"]),
+                str(row["outputs"]),
+                f"{row['max ulp']:.4g}",
+                str(tuple(row["first"])) if row["first"] else "-",
+            )
+        out.print(made)

@@ -1,0 +1,102 @@
+"""The tuned kernels on CPU threads against the oracle: ragged edges, every orientation, every kind
+of values.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import gpuemu
+from gpuemu.mfma import matmul_device, matmul_oracle, matmul_tuned
+from gpuemu.mfma.matmul_device import Matrices
+
+from . import simulator
+from .operands import KINDS, accumulators, bits, chain_of, columns_dense
+
+ROWS = (
+    ("v_mfma_f32_32x32x2f32", "gfx908", 0, 0),
+    ("v_mfma_f32_16x16x16f16", "gfx90a", 0, 0),
+    ("v_mfma_f32_32x32x4bf16", "gfx90a", 0, 0),
+    ("v_mfma_f32_32x32x8f16", "gfx908", 0, 0),
+    ("v_mfma_f32_32x32x4bf16", "gfx908", 0, 0),
+    ("v_mfma_f32_32x32x8_f16", "gfx942", 0, 0),
+    ("v_mfma_f32_4x4x4_16b_bf16", "gfx942", 0, 0),
+    ("v_mfma_f32_16x16x8_xf32", "gfx942", 0, 0),
+    ("v_mfma_f32_16x16x32_fp8_bf8", "gfx942", 0, 0),
+    ("v_mfma_f32_16x16x128_f8f6f4", "gfx950", 1, 4),
+)
+ORDERS = ("rr", "cr", "rc", "rr", "cc", "rc", "cr")
+
+
+@pytest.mark.parametrize(("mnemonic", "arch", "cbsz", "blgp"), ROWS)
+def test_tuned_kernel(mnemonic: str, arch: str, cbsz: int, blgp: int) -> None:
+    chain = chain_of(gpuemu.instruction(mnemonic, arch), cbsz, blgp)
+    i, m = chain.instruction, chain.modifiers
+    tuned = matmul_tuned.plan(chain)
+    assert tuned is not None
+    rng = np.random.default_rng(i.opcode)
+    M, N, K = tuned.rows + 5, tuned.columns // 2 + 6, max(37, i.K + 32)
+    for kind, order in zip(KINDS, ORDERS, strict=True):
+        A = bits(i.operand_format("A", m.cbsz, m.blgp), (2, M, K), kind, rng)
+        B = bits(i.operand_format("B", m.cbsz, m.blgp), (2, K, N), kind, rng)
+        C = accumulators(chain, (2, M, N), kind, rng)
+        A = columns_dense(A) if order[0] == "c" else A
+        B = columns_dense(B) if order[1] == "c" else B
+        D = np.zeros_like(C)
+        x = Matrices(A, B, C)
+        blocks = 2 * -(-M // tuned.rows) * -(-N // tuned.columns)
+        args = [matmul_device.problem(x, D), matmul_device.pointers(x, D)]
+        simulator.launch(
+            tuned.source, tuned.name, tuned.defines, blocks, matmul_tuned.THREADS, args
+        )
+        want = matmul_oracle.chain(i, chain.model, m, A, B, C)
+        assert np.array_equal(D, want), (kind, order, np.argwhere(want != D)[:3])
+
+
+def test_no_links_beyond_the_padded_k() -> None:
+    chain = chain_of(gpuemu.instruction("v_mfma_f32_32x32x2f32", "gfx908"))
+    tuned = matmul_tuned.plan(chain)
+    assert tuned is not None
+    # Whole instructions, but no whole chunk: -0 stays -0 only as long as no zero of B is added.
+    negative_zero = np.uint32(1 << 31)
+    A = np.zeros((1, 3, 18), np.uint32)
+    B = np.full((1, 18, 3), np.float32(-1).view(np.uint32))
+    C = np.full((1, 3, 3), negative_zero)
+    D = np.zeros_like(C)
+    x = Matrices(A, B, C)
+    args = [matmul_device.problem(x, D), matmul_device.pointers(x, D)]
+    simulator.launch(tuned.source, tuned.name, tuned.defines, 1, matmul_tuned.THREADS, args)
+    assert np.array_equal(D, C)
+
+
+def test_what_has_no_tuned_kernel() -> None:
+    for mnemonic, arch in (
+        ("v_smfmac_f32_16x16x32_f16", "gfx942"),
+        ("v_mfma_scale_f32_16x16x128_f8f6f4", "gfx950"),
+    ):
+        assert matmul_tuned.plan(chain_of(gpuemu.instruction(mnemonic, arch))) is None
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    "instruction", gpuemu.instructions(), ids=lambda i: f"{i.mnemonic}-{i.arch}"
+)
+def test_tuned_equals_plain_on_cuda(instruction: gpuemu.Instruction) -> None:
+    import cupy
+
+    chain = chain_of(instruction)
+    i, m = instruction, chain.modifiers
+    if i.sparse or i.kind == "mfma_scale":
+        pytest.skip("sparse and scaled products have the plain kernel alone; test_chain covers it")
+    rng = np.random.default_rng(i.opcode)
+    M, N, K = 203, 170, 301
+    for kind in KINDS:
+        A = cupy.asarray(bits(i.operand_format("A", m.cbsz, m.blgp), (2, M, K), kind, rng))
+        B = cupy.asarray(bits(i.operand_format("B", m.cbsz, m.blgp), (2, K, N), kind, rng))
+        C = cupy.asarray(accumulators(chain, (2, M, N), kind, rng))
+        x = Matrices(A, B, C)
+        got = [cupy.empty((2, M, N), chain.accumulator) for _ in range(2)]
+        for d, tuned in zip(got, (True, False), strict=True):
+            matmul_device.run_cuda(chain, x, d, tuned=tuned)
+        assert bool((got[0] == got[1]).all()), kind

@@ -101,7 +101,7 @@ def _magnitudes(wide: Array, fmt: formats.Format, rounding: str, saturate: bool)
     """Return the codes of numbers that are not negative; a NaN's is arbitrary."""
     finite = np.where(np.isfinite(wide), wide, 0.0)
     _, exponent = np.frexp(finite)
-    above = np.maximum(exponent - 1, fmt.emin)
+    above = np.where(finite == 0, fmt.emin, np.maximum(exponent - 1, fmt.emin))
     scaled = np.ldexp(finite, fmt.mantissa_bits - above)
     # A hidden bit, or a carry out of the fraction, adds one to the exponent field.
     codes = ((above - fmt.emin).astype(np.int64) << fmt.mantissa_bits) + _ROUND[rounding](

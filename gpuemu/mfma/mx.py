@@ -43,12 +43,12 @@ def _blocks(array: Array, axis: int, what: str) -> Array:
         raise BadShape(
             f"{what} has {moved.shape[-1]} elements along axis {axis}; legal: a multiple of {BLOCK}"
         )
-    return moved.reshape(*moved.shape[:-1], -1, BLOCK)
+    return moved.reshape(*moved.shape[:-1], moved.shape[-1] // BLOCK, BLOCK)
 
 
 def _merged(blocks: Array, axis: int) -> Array:
     """Return the array that `_blocks` has split."""
-    flat = blocks.reshape(*blocks.shape[:-2], -1)
+    flat = blocks.reshape(*blocks.shape[:-2], blocks.shape[-2] * BLOCK)
     return np.ascontiguousarray(np.moveaxis(flat, -1, axis))
 
 
@@ -128,6 +128,10 @@ def dequantize(elements: Any, scales: Any, *, fmt: str | None = None, axis: int 
     codes = arrays.to_numpy(elements, "elements")
     row = _element_format(fmt) if fmt is not None else _format_of(codes)
     codes = formats.bits_of(codes, row, "elements", bits=fmt is not None)
+    if codes.size and int(codes.max()) >> row.bits:
+        raise BadValue(
+            f"elements hold the code {int(codes.max()):#x}; {row.name} has {row.bits} bits"
+        )
     scale_row = formats.get("f8e8m0fnu")
     scale = formats.bits_of(
         arrays.to_numpy(scales, "scales"), scale_row, "scales", bits=fmt is not None

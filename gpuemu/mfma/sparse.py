@@ -77,6 +77,10 @@ def pack_sparse(
     >>> a, idx = i.pack_sparse(dense)
     >>> [hex(v) for v in (a[0, 0], a[1, 0], idx[0, 0])]
     ['0x40003c00', '0x44000000', '0x8d']
+
+    Source: CDNA3 guide 7.4, CDNA4 guide 7.5: two bits of idx for every stored item, cbsz and abid
+    choose an index set. ROCm's page "Common MFMA parameters" says two bits a group and a broadcast
+    of A; docs/sparse.md weighs the sources.
     """
     _require_sparse(instruction)
     m = mods.check(instruction, cbsz=cbsz, abid=abid)
@@ -90,12 +94,13 @@ def compress(
     """Return the register images (values, idx) of a dense A as NumPy arrays; see `pack_sparse`."""
     fmt = instruction.operand_format("A")
     items = _dense_bits(instruction, dense, fmt, bits)
-    groups = items.reshape(*items.shape[:-1], -1, GROUP)
+    groups = items.reshape(*items.shape[:-1], instruction.K // GROUP, GROUP)
     # Nonzeros come first, then negative zeros (no number is lost while there is room), then zeros.
     rank = _is_zero(groups, fmt).astype(np.int8) + (groups == 0)
     _check_structure(instruction, rank)
-    columns = np.sort(np.argsort(rank, axis=-1, kind="stable")[..., :2], axis=-1)
-    stored = np.take_along_axis(groups, columns, axis=-1)
+    ordered = np.sort(rank * GROUP + np.arange(GROUP, dtype=np.int8), axis=-1)
+    columns = np.sort(ordered[..., :2] % GROUP, axis=-1)
+    stored = np.take_along_axis(groups, columns.astype(np.intp), axis=-1)
     stored = stored.reshape(*items.shape[:-1], instruction.products)
     nibbles = (columns[..., 0] | columns[..., 1] << 2).astype(np.uint32)
     return registers.scatter(instruction, "A", stored, m), _scatter_index(instruction, nibbles, m)
@@ -202,7 +207,7 @@ def unpack_sparse(instruction: Instruction, a: Any, idx: Any, **modifiers: Any) 
     if np.any(columns[..., 0] == columns[..., 1]):
         _raise_index(instruction, columns, columns[..., 0] == columns[..., 1], m)
     stored = registers.gather(instruction, "A", values, m)
-    stored = stored.reshape(*stored.shape[:-1], -1, 2)
+    stored = stored.reshape(*stored.shape[:-1], instruction.K // GROUP, 2)
     dense = np.zeros((*lead, 1, instruction.M, instruction.K // GROUP, GROUP), stored.dtype)
     pairs = (*dense.shape[:-1], 2)
     at = np.broadcast_to(columns.astype(np.intp), pairs)

@@ -1,7 +1,7 @@
 // Int8 slices: the shared exponent of a vector, an element as fixed point, its balanced digits.
 //
 // A vector is a row of A or a column of B. Elements are carried as their bits (u32 for float, u64
-// for double) and every step is integer arithmetic: no rounding mode and no flushing can reach it.
+// for double). Scaling multiplies by powers of two, which is exact; all else is integer arithmetic.
 #pragma once
 #include "common.cuh"
 
@@ -13,12 +13,13 @@ constexpr i32 NONFINITE = -2147483647 - 1;
 
 HD u64 absolute(u64 bits) { return bits & 0x7FFFFFFFFFFFFFFFull; }
 HD u32 absolute(u32 bits) { return bits & 0x7FFFFFFFu; }
-HD bool negative(u64 bits) { return bits >> 63; }
 HD bool negative(u32 bits) { return bits >> 31; }
 
 // Bits of the same value as a double; exact, also for float subnormals.
 HD u64 widen(u64 bits) { return bits; }
 HD u64 widen(u32 bits) { return double_to_bits((double)bits_to_float(bits)); }
+HD double to_double(u64 bits) { return bits_to_double(bits); }
+HD double to_double(u32 bits) { return (double)bits_to_float(bits); }
 
 // Left shift (in bits) that brings every element of the vector below 127. `amax`: widest magnitude.
 // A significand that starts with seven ones shifts one less: a carry may add 1 to the leading
@@ -32,48 +33,41 @@ HD i32 slice_shift(u64 amax) {
   return 7 - width;
 }
 
-// v * 2^-shift, toward zero or to nearest even; v and the result are below 2^63 (2^31). Only a
-// vector of subnormals shifts left.
-template <bool NEAREST>
-HD u64 shift_right(u64 v, i32 shift) {
-  if (shift >= 64) return 0;
-  if (shift < 0) return v << -shift;
-  if (!NEAREST || shift == 0) return v >> shift;
-  return (v + ((1ull << (shift - 1)) - 1) + ((v >> shift) & 1)) >> shift;
+// 2^e as two factors, for e may leave the range of one; |e| <= 2034. A product that underflows on
+// the way ends far below half a unit, so every result below is that of exact arithmetic.
+struct Scale {
+  double first, second;
+};
+
+HD Scale scale_by(i32 e) {
+  const i32 half = e >> 1;
+  return {bits_to_double((u64)(1023 + half) << 52), bits_to_double((u64)(1023 + e - half) << 52)};
 }
 
+HD double scaled(double x, Scale by) { return x * by.first * by.second; }
+
+// x as an integer, toward zero or to nearest even; |x| < 2^63.
 template <bool NEAREST>
-HD u32 shift_right(u32 v, i32 shift) {
-  if (shift >= 32) return 0;
-  if (shift < 0) return v << -shift;
-  if (!NEAREST || shift == 0) return v >> shift;
-  return (v + ((1u << (shift - 1)) - 1) + ((v >> shift) & 1)) >> shift;
+HD i64 to_integer(double x) {
+#ifdef __CUDA_ARCH__
+  return NEAREST ? __double2ll_rn(x) : __double2ll_rz(x);
+#else
+  return NEAREST ? __builtin_llrint(x) : (i64)x;
+#endif
 }
 
-// |x| * 2^scale as an integer; the caller knows that it is below 2^63.
-template <bool NEAREST>
-HD u64 fixed_point(u64 bits, i32 scale) {
-  const i32 biased = (i32)(absolute(bits) >> 52);
-  const u64 fraction = bits & 0xFFFFFFFFFFFFFull;
-  const u64 significand = biased ? fraction | (1ull << 52) : fraction;
-  return shift_right<NEAREST>(significand << 10, 1085 - (biased ? biased : 1) - scale);
-}
-
-template <bool NEAREST>
-HD u64 fixed_point(u32 bits, i32 scale) {
-  const i32 biased = (i32)(absolute(bits) >> 23);
-  const u64 fraction = bits & 0x7FFFFFu;
-  const u64 significand = biased ? fraction | (1u << 23) : fraction;
-  return shift_right<NEAREST>(significand << 39, 189 - (biased ? biased : 1) - scale);
-}
-
-// The same below 2^31, in 32-bit arithmetic: enough for four slices of a float.
+// |x| * 2^scale below 2^31, toward zero or to nearest even, without double arithmetic: enough for
+// four slices of a float. Only a vector of subnormals shifts left.
 template <bool NEAREST>
 HD u32 fixed_point_32(u32 bits, i32 scale) {
   const i32 biased = (i32)(absolute(bits) >> 23);
   const u32 fraction = bits & 0x7FFFFFu;
-  const u32 significand = biased ? fraction | (1u << 23) : fraction;
-  return shift_right<NEAREST>(significand << 7, 157 - (biased ? biased : 1) - scale);
+  const u32 v = (biased ? fraction | (1u << 23) : fraction) << 7;
+  const i32 shift = 157 - (biased ? biased : 1) - scale;
+  if (shift >= 32) return 0;
+  if (shift < 0) return v << -shift;
+  if (!NEAREST || shift == 0) return v >> shift;
+  return (v + ((1u << (shift - 1)) - 1) + ((v >> shift) & 1)) >> shift;
 }
 
 // Balanced radix-256 digits of an integer, one a byte, the least significant lowest. Adding 128 to
@@ -120,10 +114,11 @@ struct SliceEncoder {
         out[p] = pack_bytes(digits[0] >> b, digits[1] >> b, digits[2] >> b, digits[3] >> b);
       }
     } else {
+      const Scale by = scale_by(shift + 8 * (SLICES - 1));
       u64 digits[4];
       UNROLL for (int j = 0; j < 4; ++j) {
-        const u64 r = fixed_point<NEAREST>(x[j], shift + 8 * (SLICES - 1));
-        digits[j] = balanced_digits<SLICES>(negative(x[j]) ? 0ull - r : r);
+        const i64 r = to_integer<NEAREST>(scaled(to_double(x[j]), by));
+        digits[j] = balanced_digits<SLICES>((u64)r);
       }
       UNROLL for (int p = 0; p < SLICES; ++p) {
         const int b = 8 * (SLICES - 1 - p);

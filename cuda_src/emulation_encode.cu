@@ -3,22 +3,19 @@
 // Defines: ELEMENT_BITS 32|64; SCHEME 0 (slices) with PLANE_COUNT and USE_NEAREST, or 1 (residues)
 // with PLANE_COUNT and USE_WEIGHTS. Element k of vector v goes to out[v * vector_stride + p *
 // plane_stride + k]; k in [length, padded) is zero. padded is a multiple of 16.
-#include "emulation_residues.cuh"
+#include "emulation_launch.cuh"
 
 using namespace emulation;
 
-#if ELEMENT_BITS == 32
-using Bits = u32;
-#else
-using Bits = u64;
-#endif
 #if SCHEME == 0
 using Encoder = SliceEncoder<Bits, PLANE_COUNT, USE_NEAREST != 0>;
 #else
 using Encoder = ResidueEncoder<Bits, PLANE_COUNT, USE_WEIGHTS != 0>;
 #endif
 
-constexpr int CHUNKS = 8;  // quads of a row that a thread keeps in registers
+// Quads of a row that a thread keeps in registers: 32 words of them, so that two blocks of 512
+// threads share a multiprocessor and one loads while the other computes.
+constexpr int CHUNKS = ELEMENT_BITS == 32 ? 8 : 4;
 
 struct Quad {
   Bits v[4];
@@ -68,10 +65,10 @@ __device__ __forceinline__ u64 quad_maximum(const Quad& q, u64 so_far) {
   return larger(so_far, m);
 }
 
-__device__ __forceinline__ u64 quad_norm(const Quad& q, i32 width) {
+__device__ __forceinline__ u64 quad_norm(const Quad& q, Scale unit) {
   u64 sum = 0;
   UNROLL for (int j = 0; j < 4; ++j) {
-    const u32 term = norm_term(q.v[j], width);
+    const u32 term = norm_term(q.v[j], unit);
     sum += (u64)term * term;
   }
   return sum;
@@ -85,15 +82,15 @@ __device__ __forceinline__ void store_quad(const Quad& q, i32 exponent, i8* out,
   }
 }
 
-// One block a vector; k contiguous. Up to 32 elements a thread stay in registers between finding
+// One block a vector; k contiguous. Up to CHUNKS quads a thread stay in registers between finding
 // the exponent and encoding, so that a vector is read once; longer ones are read again, from L2.
-extern "C" __global__ void __launch_bounds__(512)
-    encode_rows(const Bits* __restrict__ x, i64 stride, i32 length, i32 padded,
-                i8* __restrict__ out, i64 vector_stride, i64 plane_stride,
-                i32* __restrict__ exponents, u32 limit, i32 limit_exponent) {
+extern "C" __global__ void __launch_bounds__(512, 2)
+    encode_rows(const Call call, const EncodeStep at) {
   const i64 row = blockIdx.x;
-  x += row * stride;
-  out += row * vector_stride;
+  const i32 length = at.length, padded = at.padded;
+  const i64 plane_stride = at.plane_stride;
+  const Bits* __restrict__ x = (at.right ? call.b : call.a) + at.first + row * at.stride;
+  i8* __restrict__ out = call.workspace + at.out + row * at.vector_stride;
   const bool aligned = is_aligned(x);
   const i32 step = 4 * blockDim.x, start = 4 * threadIdx.x;
 
@@ -111,15 +108,15 @@ extern "C" __global__ void __launch_bounds__(512)
 
   u64 norm = 0;
   if (Encoder::NEEDS_NORM && maximum >> 52 != 2047) {
-    const i32 width = bit_width(maximum);
-    UNROLL for (int c = 0; c < CHUNKS; ++c) { norm += quad_norm(kept[c], width); }
+    const Scale unit = norm_unit(bit_width(maximum));
+    UNROLL for (int c = 0; c < CHUNKS; ++c) { norm += quad_norm(kept[c], unit); }
     for (i32 k = start + CHUNKS * step; k < length; k += step) {
-      norm += quad_norm(load_quad(x + k, length - k, aligned), width);
+      norm += quad_norm(load_quad(x + k, length - k, aligned), unit);
     }
     norm = block_reduce<total>(norm);
   }
-  const i32 exponent = Encoder::exponent(maximum, norm, limit, limit_exponent);
-  if (threadIdx.x == 0) exponents[row] = exponent;
+  const i32 exponent = Encoder::exponent(maximum, norm, at.limit, at.limit_exponent);
+  if (threadIdx.x == 0) call.exponents[at.exponents + row] = exponent;
 
   UNROLL for (int c = 0; c < CHUNKS; ++c) {
     const i32 k = start + c * step;
@@ -132,11 +129,14 @@ extern "C" __global__ void __launch_bounds__(512)
 
 constexpr int COLUMN_ROWS = 256;  // values of k that a block of the column passes takes
 
-// Largest magnitude bits of every column, k being the slow index; `maxima` starts at zero.
+// Largest magnitude bits of every column, k being the slow index; the maxima start at zero.
 // Block: 32 x 8 threads for 128 columns.
-extern "C" __global__ void column_maxima(const Bits* __restrict__ x, i64 stride, i32 length,
-                                         i32 columns, Bits* __restrict__ maxima) {
+extern "C" __global__ void column_maxima(const Call call, const EncodeStep at) {
   __shared__ Bits partial[8][128];
+  const Bits* __restrict__ x = (at.right ? call.b : call.a) + at.first;
+  const i64 stride = at.stride;
+  const i32 length = at.length, columns = at.vectors;
+  Bits* maxima = reinterpret_cast<Bits*>(call.workspace + at.maxima);
   const i32 column = blockIdx.x * 128 + 4 * threadIdx.x;
   const i32 last = min_of(length, (i32)(blockIdx.y + 1) * COLUMN_ROWS);
   const bool aligned = is_aligned(x + column) && (stride * sizeof(Bits)) % 16 == 0;
@@ -156,24 +156,27 @@ extern "C" __global__ void column_maxima(const Bits* __restrict__ x, i64 stride,
 }
 
 #if SCHEME == 1
-// Sum of squared norm terms of every column; `norms` starts at zero. Blocks as above.
-extern "C" __global__ void column_norms(const Bits* __restrict__ x, i64 stride, i32 length,
-                                        i32 columns, const Bits* __restrict__ maxima,
-                                        u64* __restrict__ norms) {
+// Sum of squared norm terms of every column; the norms start at zero. Blocks as above.
+extern "C" __global__ void column_norms(const Call call, const EncodeStep at) {
   __shared__ u64 partial[8][128];
+  const Bits* __restrict__ x = (at.right ? call.b : call.a) + at.first;
+  const i64 stride = at.stride;
+  const i32 length = at.length, columns = at.vectors;
+  const Bits* maxima = reinterpret_cast<const Bits*>(call.workspace + at.maxima);
+  u64* norms = reinterpret_cast<u64*>(call.workspace + at.norms);
   const i32 column = blockIdx.x * 128 + 4 * threadIdx.x;
   const i32 last = min_of(length, (i32)(blockIdx.y + 1) * COLUMN_ROWS);
   const bool aligned = is_aligned(x + column) && (stride * sizeof(Bits)) % 16 == 0;
-  i32 width[4];
+  Scale unit[4];
   u64 sum[4] = {};
   UNROLL for (int j = 0; j < 4; ++j) {
     const u64 maximum = column + j < columns ? widen(maxima[column + j]) : 0;
-    width[j] = maximum >> 52 == 2047 ? 2048 : bit_width(maximum);
+    unit[j] = norm_unit(maximum >> 52 == 2047 ? 2048 : bit_width(maximum));
   }
   _Pragma("unroll 8") for (i32 k = blockIdx.y * COLUMN_ROWS + threadIdx.y; k < last; k += 8) {
     const Quad q = load_quad(x + k * stride + column, columns - column, aligned);
     UNROLL for (int j = 0; j < 4; ++j) {
-      const u32 term = norm_term(q.v[j], width[j]);
+      const u32 term = norm_term(q.v[j], unit[j]);
       sum[j] += (u64)term * term;
     }
   }
@@ -193,11 +196,14 @@ constexpr int TILE_QUADS =
 
 // Transposes while encoding: a block takes 32 columns and 4 * TILE_QUADS values of k. 256 threads.
 extern "C" __global__ void __launch_bounds__(256)
-    encode_columns(const Bits* __restrict__ x, i64 stride, i32 length, i32 padded, i32 columns,
-                   i8* __restrict__ out, i64 vector_stride, i64 plane_stride,
-                   const Bits* __restrict__ maxima, const u64* __restrict__ norms,
-                   i32* __restrict__ exponents, u32 limit, i32 limit_exponent) {
+    encode_columns(const Call call, const EncodeStep at) {
   __shared__ u32 tile[PLANE_COUNT][32][TILE_QUADS + 1];
+  const Bits* __restrict__ x = (at.right ? call.b : call.a) + at.first;
+  const i64 stride = at.stride, vector_stride = at.vector_stride, plane_stride = at.plane_stride;
+  const i32 length = at.length, padded = at.padded, columns = at.vectors;
+  const Bits* maxima = reinterpret_cast<const Bits*>(call.workspace + at.maxima);
+  const u64* norms = reinterpret_cast<const u64*>(call.workspace + at.norms);
+  i8* __restrict__ out = call.workspace + at.out;
   const i32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const i32 first_column = blockIdx.x * 32, column = first_column + lane;
   const i32 first_k = blockIdx.y * 4 * TILE_QUADS;
@@ -212,8 +218,8 @@ extern "C" __global__ void __launch_bounds__(256)
   }
   const u64 maximum = inside ? widen(maxima[column]) : 0;
   const u64 norm = Encoder::NEEDS_NORM && inside ? norms[column] : 0;
-  const i32 exponent = Encoder::exponent(maximum, norm, limit, limit_exponent);
-  if (blockIdx.y == 0 && warp == 0 && inside) exponents[column] = exponent;
+  const i32 exponent = Encoder::exponent(maximum, norm, at.limit, at.limit_exponent);
+  if (blockIdx.y == 0 && warp == 0 && inside) call.exponents[at.exponents + column] = exponent;
   UNROLL for (int i = 0; i < TILE_QUADS / 8; ++i) {
     u32 word[PLANE_COUNT] = {};
     if (exponent != NONFINITE) Encoder::encode(kept[i].v, exponent, word);

@@ -18,8 +18,9 @@ void encode(const Bits* x, const Layout& at, i8* out, i32* exponents, u32 limit,
       maximum = max_of(maximum, (u64)absolute(line[k * at.k_step]));
     maximum = widen((Bits)maximum);
     if (Encoder::NEEDS_NORM && maximum >> 52 != 2047) {
+      const Scale unit = norm_unit(bit_width(maximum));
       for (i64 k = 0; k < at.length; ++k) {
-        const u64 term = norm_term(line[k * at.k_step], bit_width(maximum));
+        const u64 term = norm_term(line[k * at.k_step], unit);
         norm += term * term;
       }
     }

@@ -2,17 +2,11 @@
 //
 // Defines: ELEMENT_BITS 32|64; SCHEME 0 (slices) with PLANE_COUNT and USE_GROUPS, or 1 (residues)
 // with PLANE_COUNT.
+#include "emulation_launch.cuh"
 #include "emulation_values.cuh"
 
 using namespace emulation;
 
-#if ELEMENT_BITS == 32
-using Bits = u32;
-using Real = float;
-#else
-using Bits = u64;
-using Real = double;
-#endif
 #if SCHEME == 0
 using Value = SliceValue<Real, PLANE_COUNT, USE_GROUPS != 0>;
 constexpr int WIDTH = 4;  // neighbouring columns a thread
@@ -44,14 +38,18 @@ __device__ __forceinline__ Sums load_sums(const i32* p) {
 
 // Planes: [p][rows][plane_row], plane_row a multiple of 16. Block: 32 x 8 threads.
 extern "C" __global__ void __launch_bounds__(256)
-    recombine(const i32* __restrict__ planes, i64 plane_stride, i64 plane_row, i32 rows,
-              i32 columns, const i32* a_exponents, const i32* b_exponents, const Bits* a, i64 a_row,
-              i64 a_column, const Bits* b, i64 b_row, i64 b_column, i32 k, i32 padded_k,
-              const Real* c, i64 c_row, i64 c_column, Real alpha, Real beta, Real* out, i64 out_row,
-              i32 add, i32 finish) {
-  const Epilogue<Real, Bits> epilogue = {
-      a_exponents, b_exponents, a,        a_row, a_column, b,   b_row,   b_column, k,     padded_k,
-      c,           c_row,       c_column, alpha, beta,     out, out_row, add,      finish};
+    recombine(const Call call, const RecombineStep at) {
+  const i32* __restrict__ planes = reinterpret_cast<const i32*>(call.workspace + at.sums);
+  const i64 plane_stride = at.plane_stride, plane_row = at.plane_row, out_row = at.out_row;
+  const i32 rows = at.rows, columns = at.columns;
+  const i32* a_exponents = call.exponents + at.a_exponents;
+  const i32* b_exponents = call.exponents + at.b_exponents;
+  Real* out = call.out + at.out;
+  const Epilogue<Real, Bits> epilogue = {a_exponents, b_exponents,   call.a + at.a, at.a_row,
+                                         at.a_column, call.b + at.b, at.b_row,      at.b_column,
+                                         at.k,        at.padded_k,   call.c + at.c, at.c_row,
+                                         at.c_column, call.alpha,    call.beta,     out,
+                                         out_row,     at.add,        at.finish};
   const i32 first = blockIdx.x * BLOCK_COLUMNS + WIDTH * threadIdx.x;
   if (first >= columns) return;
   i32 b_exponent[WIDTH];

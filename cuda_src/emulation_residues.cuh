@@ -82,10 +82,14 @@ HD i32 bit_width(u64 amax) {
   return biased ? biased - 1022 : -1010 - clz64(amax);
 }
 
-// ceil of |x| in units of 2^(width - 14), at most 2^14; 0 for 0: what the norm is taken of.
+// What the norm is taken in: units of 2^(width - 14) for elements below 2^width.
+HD Scale norm_unit(i32 width) { return scale_by(14 - width); }
+
+// floor(|x|) + 1 in those units, at most 2^14; 0 for 0.
 template <class Bits>
-HD u32 norm_term(Bits bits, i32 width) {
-  return absolute(bits) ? (u32)fixed_point<false>(absolute(bits), 14 - width) + 1 : 0;
+HD u32 norm_term(Bits bits, Scale unit) {
+  const Bits x = absolute(bits);
+  return x ? (u32)scaled(to_double(x), unit) + 1 : 0;
 }
 
 // Largest e with |vector * 2^e|^2 <= limit * 2^limit_exponent; 2^31 <= limit < 2^32.
@@ -133,11 +137,11 @@ struct ResidueEncoder {
   }
 
   static HD void encode(const Bits (&x)[4], i32 scale, u32 (&out)[PLANES]) {
+    const Scale by = scale_by(scale);
     u64 digits[4];
     UNROLL for (int j = 0; j < 4; ++j) {
-      const u64 r = fixed_point<true>(x[j], scale);
-      digits[j] =
-          balanced_digits<Residues<COUNT, WEIGHTED>::SHORT ? 4 : 8>(negative(x[j]) ? 0ull - r : r);
+      const i64 r = to_integer<true>(scaled(to_double(x[j]), by));
+      digits[j] = balanced_digits<Residues<COUNT, WEIGHTED>::SHORT ? 4 : 8>((u64)r);
     }
     Residues<COUNT, WEIGHTED>::template planes_from<0>(digits, out);
   }

@@ -53,17 +53,18 @@ HD void tile_i8(const Modifiers& mod, const WaveInputs& in, const Image<u32>& ou
 HD void small_blocks_i8(const Modifiers& mod, const WaveInputs& in, const Image<u32>& out,
                         int first) {
   const int row = threadIdx.x % WARP / 4, quad = threadIdx.x % 4, column = 2 * quad;
+  Slot slot[4];
   i32 d[4] = {};
-  const u32 a0 = quad == row / 4 ? quad_a(mod, in, first + quad, row % 4, 0) : 0;
-  const u32 a1 = quad == row / 4 + 2 ? quad_a(mod, in, first + quad, row % 4, 0) : 0;
-  const u32 b = row < 4 ? quad_b(mod, in, first + quad, row, 0) : 0;
-  mma_i8(d, a0, a1, b);
-  if (column >= 4) return;
   UNROLL for (int n = 0; n < 4; ++n) {
     const int r = row + 8 * (n / 2);
-    const Slot s = slot_of_output(CONFIG, mod, {first + r / 4, r % 4, column + n % 2});
-    out.at(s.item, s.lane) = in.c.at(s.item, s.lane) + (u32)d[n];
+    slot[n] = slot_of_output(CONFIG, mod, {first + r / 4, r % 4, column % 4 + n % 2});
+    if (column < 4) d[n] = (i32)in.c.at(slot[n].item, slot[n].lane);
   }
+  const u32 a = quad_a(mod, in, first + quad, row % 4, 0);
+  const u32 b = row < 4 ? quad_b(mod, in, first + quad, row, 0) : 0;
+  mma_i8(d, quad == row / 4 ? a : 0, quad == row / 4 + 2 ? a : 0, b);
+  if (column >= 4) return;
+  UNROLL for (int n = 0; n < 4; ++n) out.at(slot[n].item, slot[n].lane) = (u32)d[n];
 }
 
 HD double read_f64(const Input& x, int item, int lane, bool negate) {

@@ -33,11 +33,17 @@ template <class Algorithm>
 struct Wave {
   using Value = typename Algorithm::Value;
   using Accumulator = typename Algorithm::Accumulator;
-  Value* a;   // (blocks, m, products)
+  Value* a;   // (blocks, m, a_stride)
   Value* b;   // (blocks, k, n)
   u8* dense;  // (m, products): the dense k of every stored product, of a sparse instruction
 
-  HD static int a_items(const Config& c) { return c.blocks * c.m * c.products; }
+  // Rows of A are 16 bytes longer than they need to be, so that lanes of different rows meet
+  // different banks of shared memory.
+  HD static int a_stride(const Config& c) {
+    const int pad = 16 / (int)sizeof(Value);
+    return c.products + (c.products >= 2 * pad ? pad : 0);
+  }
+  HD static int a_items(const Config& c) { return c.blocks * c.m * a_stride(c); }
   HD static int b_items(const Config& c) { return c.blocks * c.k * c.n; }
   // Bytes of shared memory that a wavefront takes; a multiple of 16.
   HD static int bytes(const Config& c) {
@@ -53,7 +59,7 @@ struct Wave {
       const Place p = place_of_item(c.a, c.m, c.blocks, lane, item);
       u64 code = extract(c.a, [&](int v) { return in.a.at(v, from_a); }, item);
       if (c.a.bits == 64 && (mod.neg & 1)) code ^= 1ull << 63;
-      a[(p.block * c.m + p.row) * c.products + p.k] = Algorithm::load(c, c.a, code);
+      a[(p.block * c.m + p.row) * a_stride(c) + p.k] = Algorithm::load(c, c.a, code);
       if (c.sparse) {
         const u32 field = in.idx.at(0, lane) >> (mod.index_set * c.index_bits + 2 * item) & 3;
         dense[p.row * c.products + p.k] = (u8)(p.k / 2 * 4 + field);
@@ -113,7 +119,7 @@ struct Wave {
       if (!c.sparse) UNROLL for (int t = 0; t < c.group; ++t) y[t] = column[(k + t) * c.n];
       UNROLL for (int r = 0; r < ROWS; ++r) {
         const int row = o.block * c.m + o.row + r;
-        const Factors factors = {a + row * c.products,     column,
+        const Factors factors = {a + row * a_stride(c),    column,
                                  dense + row * c.products, c.n,
                                  (bool)c.sparse,           (bool)c.dense_grouping};
         Value x[MAX_LINK];

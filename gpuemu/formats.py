@@ -53,7 +53,8 @@ class Format:
     @property
     def dtype(self) -> np.dtype[Any]:
         """Return the dtype of NumPy or ml_dtypes that holds one item per element."""
-        return _dtype(self.dtype_name)
+        found: np.dtype[Any] = _dtype(self.dtype_name)
+        return found
 
     @property
     def storage(self) -> np.dtype[Any]:

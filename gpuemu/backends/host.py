@@ -67,7 +67,9 @@ def require() -> None:
 @cache
 def _identity(path: str) -> str:
     """Return what makes code of this compiler and this processor: -march=native is for it alone."""
-    version = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
+    version = subprocess.run(
+        [path, "--version"], capture_output=True, text=True, check=False
+    ).stdout
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text(encoding="utf-8").splitlines() if cpuinfo.exists() else []
     return version + next((line for line in lines if line.startswith("flags")), "")
@@ -98,7 +100,14 @@ def build(domain: str, sanitize: bool = False) -> Path:
         with tempfile.TemporaryDirectory(dir=library.parent) as folder:
             output = Path(folder) / "host.so"
             header = f'-DGPUEMU_HOST_HEADER="{domain}_host.h"'
-            command = [path, *flags, header, "-o", str(output), str(sources.directory() / "host.cpp")]
+            command = [
+                path,
+                *flags,
+                header,
+                "-o",
+                str(output),
+                str(sources.directory() / "host.cpp"),
+            ]
             result = subprocess.run(command, capture_output=True, text=True, check=False)
             if result.returncode:
                 raise CompileError(f"{' '.join(command)} failed:\n{result.stderr}")

@@ -244,11 +244,12 @@ def value_bytes(algorithm: int) -> int:
 
 def wave_bytes(instruction: Instruction, algorithm: int) -> int:
     """Return the shared memory of a wavefront, as `Wave::bytes` counts it."""
-    items = instruction.blocks * (
-        instruction.M * instruction.products + instruction.K * instruction.N
-    )
+    size = value_bytes(algorithm)
+    pad = 16 // size
+    stride = instruction.products + (pad if instruction.products >= 2 * pad else 0)
+    items = instruction.blocks * (instruction.M * stride + instruction.K * instruction.N)
     dense = instruction.M * instruction.products if instruction.sparse else 0
-    return (items * value_bytes(algorithm) + dense + 15) // 16 * 16
+    return (items * size + dense + 15) // 16 * 16
 
 
 @dataclass(frozen=True)
@@ -300,15 +301,15 @@ def kernel_source(
 
 
 OPERAND_FIELDS = (
-    "bits exponent_bits mantissa_bits bias infinities nan used_bits shift vgprs items chunk".split()
+    ["bits", "exponent_bits", "mantissa_bits", "bias", "infinities", "nan", "used_bits", "shift", "vgprs", "items", "chunk"]
 )
 CONFIG_FIELDS = [
-    *"algorithm m n k blocks products d_vgprs sparse index_bits scaled".split(),
+    *["algorithm", "m", "n", "k", "blocks", "products", "d_vgprs", "sparse", "index_bits", "scaled"],
     *(f"a.{name}" for name in OPERAND_FIELDS),
     *(f"b.{name}" for name in OPERAND_FIELDS),
-    *"group dense_grouping interleave narrow product_bits product_rounding merge_rounding".split(),
-    *"sum_bits sum_rounding accumulator_bits accumulator_rounding result_bits result_rounding".split(),
-    *"output_rounding drop_tiny product_overflow flush_inputs flush_outputs".split(),
+    *["group", "dense_grouping", "interleave", "narrow", "product_bits", "product_rounding", "merge_rounding"],
+    *["sum_bits", "sum_rounding", "accumulator_bits", "accumulator_rounding", "result_bits", "result_rounding"],
+    *["output_rounding", "drop_tiny", "product_overflow", "flush_inputs", "flush_outputs"],
 ]
 
 

@@ -126,7 +126,8 @@ def execute(
     cbsz, abid, blgp, neg, op_sel, legality, broadcast, output_layout
         See `gpuemu.mfma.modifiers.check`.
     idx : uint32 array (..., 1, 64)
-        The sparsity index register of a sparse instruction.
+        The sparsity index register of a sparse instruction: two bits for every stored item, in the
+        index set that cbsz and abid choose. ROCm's parameter page says otherwise; see docs/sparse.md.
     scale_a, scale_b : uint32 array (..., 1, 64)
         The scale registers of an mfma_scale instruction.
     model : Model or str, optional
@@ -171,9 +172,9 @@ def execute(
     return arrays.like(result, a)
 
 
-def _expected(made: Call) -> dict[str, int]:
+@lru_cache(maxsize=4096)
+def _expected(i: Instruction, m: mods.Modifiers) -> dict[str, int]:
     """Return the operands of a call and their registers."""
-    i, m = made.instruction, made.modifiers
     expected = {
         "a": i.operand_vgprs("A", m.cbsz, m.blgp),
         "b": i.operand_vgprs("B", m.cbsz, m.blgp),
@@ -189,7 +190,7 @@ def _expected(made: Call) -> dict[str, int]:
 def check_operands(made: Call, given: dict[str, Any]) -> tuple[int, ...]:
     """Check dtype and shape of every operand; return the common leading shape."""
     i = made.instruction
-    expected = _expected(made)
+    expected = _expected(i, made.modifiers)
     for name, x in given.items():
         if x is None and name in expected:
             raise BadType(f"{name} is missing; {i.mnemonic} ({i.arch}) needs {', '.join(expected)}")
@@ -200,8 +201,9 @@ def check_operands(made: Call, given: dict[str, Any]) -> tuple[int, ...]:
     for name, vgprs in expected.items():
         registers.check_image(i, name, given[name], vgprs)
     leads = {name: given[name].shape[:-2] for name in expected}
-    if len(set(leads.values())) == 1:
-        return tuple(leads["a"])
+    lead: tuple[int, ...] = leads["a"]
+    if all(other == lead for other in leads.values()):
+        return lead
     try:
         return np.broadcast_shapes(*leads.values())
     except ValueError:

@@ -131,6 +131,12 @@ class Model:
             self.flush_inputs or self.flush_outputs or self.input_bits is not None
         ):
             raise BadValue(f"model {self.name}: an f64 chain neither flushes nor cuts its inputs")
+        object.__setattr__(self, "_hash", hash(tuple(self.parameters().values())))
+
+    def __hash__(self) -> int:
+        """Return the hash of all fields, computed once: every call looks its model up."""
+        found: int = self.__dict__["_hash"]
+        return found
 
     def parameters(self) -> dict[str, Any]:
         """Return every field by name."""
@@ -165,8 +171,8 @@ def _check_types(model: Model) -> None:
 _MMASIM = "MMA-Sim 2.1.1, arXiv:2511.10909v2"
 _GUESS = "parameters inferred from throughput; no public measurement"
 
-_SILICON = {"fidelity": "published-model", "source": _MMASIM}
-_FLUSH = {"flush_inputs": True, "flush_outputs": True}
+_SILICON: dict[str, Any] = {"fidelity": "published-model", "source": _MMASIM}
+_FLUSH: dict[str, Any] = {"flush_inputs": True, "flush_outputs": True}
 
 
 def _wide(name: str, **parameters: Any) -> Model:

@@ -9,6 +9,7 @@ Sources: CDNA3 guide 7.1.4 and CDNA4 guide 7.1.4, 7.1.5, 7.5.1, AMD's matrix ins
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Any
 
@@ -210,7 +211,7 @@ def gather(instruction: Instruction, matrix: str, image: Array, m: mods.Modifier
     """Return the bits of a matrix (..., blocks, rows, columns) from its register image; modifiers applied."""
     shape = instruction.shape(matrix)
     fmt = instruction.operand_format(matrix, m.cbsz, m.blgp)
-    words = image.reshape(*image.shape[:-2], -1)
+    words = image.reshape(*image.shape[:-2], image.shape[-2] * LANES)
     found = np.empty((*image.shape[:-2], shape[0] * shape[1] * shape[2]), fmt.storage)
     for first, index, slot in _slots(instruction, matrix, m):
         items = words[..., slot] >> np.uint32(first)
@@ -230,7 +231,7 @@ def scatter(instruction: Instruction, matrix: str, bits: Array, m: mods.Modifier
     fmt = instruction.operand_format(matrix, m.cbsz, m.blgp)
     vgprs = instruction.operand_vgprs(matrix, m.cbsz, m.blgp)
     lead = bits.shape[:-3]
-    flat = bits.reshape(*lead, -1)
+    flat = bits.reshape(*lead, math.prod(bits.shape[-3:]))
     words = np.zeros((*lead, vgprs * LANES), np.uint32)
     for first, index, slot in _slots(instruction, matrix, m):
         items = flat[..., index].astype(np.uint64)

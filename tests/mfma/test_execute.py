@@ -7,16 +7,19 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from tests.mfma.cases import assert_same, inputs
 
 import gpuemu
 from gpuemu import dispatch, errors
 from gpuemu.backends import cuda, host
 from gpuemu.mfma import device, oracle
 from gpuemu.mfma.modifiers import Modifiers
+from tests.mfma.cases import assert_same, inputs
 
 I = gpuemu.instruction("v_mfma_f32_16x16x16_f16", "gfx942")  # noqa: E741
-BACKENDS = ["numpy", pytest.param("host", marks=pytest.mark.skipif(not host.available(), reason="no C++ compiler"))]
+BACKENDS = [
+    "numpy",
+    pytest.param("host", marks=pytest.mark.skipif(not host.available(), reason="no C++ compiler")),
+]
 
 
 def images(*lead: int, seed: int = 0) -> tuple[np.ndarray[Any, Any], ...]:
@@ -30,7 +33,9 @@ def images(*lead: int, seed: int = 0) -> tuple[np.ndarray[Any, Any], ...]:
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_leading_shapes_broadcast(backend: str) -> None:
     a, b, c = images(3, 5)
-    want = gpuemu.execute(I, a, np.broadcast_to(b[:, :1], a.shape), np.broadcast_to(c[0, 0], c.shape), backend="numpy")
+    want = gpuemu.execute(
+        I, a, np.broadcast_to(b[:, :1], a.shape), np.broadcast_to(c[0, 0], c.shape), backend="numpy"
+    )
     got = gpuemu.execute(I, a, b[:, :1], c[0, 0], backend=backend)
     assert got.shape == (3, 5, 4, 64)
     assert_same(I, got, want)
@@ -49,12 +54,23 @@ def test_leading_shapes_broadcast(backend: str) -> None:
         lambda x: np.broadcast_to(x[:1, :1], x.shape),
         lambda x: x.reshape(2, 2, 3, *x.shape[2:]).transpose(2, 0, 1, 3, 4),
     ],
-    ids=["step", "reversed", "transposed", "lane-major", "lanes-reversed", "overlapping", "broadcast", "three-dims"],
+    ids=[
+        "step",
+        "reversed",
+        "transposed",
+        "lane-major",
+        "lanes-reversed",
+        "overlapping",
+        "broadcast",
+        "three-dims",
+    ],
 )
 def test_any_strides(backend: str, view: Any) -> None:
     a, b, c = (view(x) for x in images(4, 3))
     dense = [np.ascontiguousarray(x) for x in (a, b, c)]
-    assert_same(I, gpuemu.execute(I, a, b, c, backend=backend), gpuemu.execute(I, *dense, backend="numpy"))
+    assert_same(
+        I, gpuemu.execute(I, a, b, c, backend=backend), gpuemu.execute(I, *dense, backend="numpy")
+    )
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -100,7 +116,11 @@ def test_matrix_call_wants_dtypes_unless_bits() -> None:
 def test_the_same_bytes_are_other_numbers_on_another_chip() -> None:
     bytes_ = np.full((1, 16, 32), 0x38, np.uint8)
     results = [
-        float(gpuemu.instruction("v_mfma_f32_16x16x32_fp8_fp8", arch)(bytes_, bytes_.transpose(0, 2, 1), bits=True, backend="numpy")[0, 0, 0])
+        float(
+            gpuemu.instruction("v_mfma_f32_16x16x32_fp8_fp8", arch)(
+                bytes_, bytes_.transpose(0, 2, 1), bits=True, backend="numpy"
+            )[0, 0, 0]
+        )
         for arch in ("gfx942", "gfx950")
     ]
     assert results == [8.0, 32.0]
@@ -112,7 +132,11 @@ def test_the_same_bytes_are_other_numbers_on_another_chip() -> None:
         ({"a": np.zeros((2, 64), np.int64)}, errors.BadType, "registers of a have dtype int64"),
         ({"a": np.zeros((4, 64), np.uint32)}, errors.BadShape, r"wants \(..., 2, 64\)"),
         ({"c": np.zeros((2, 64), np.uint32)}, errors.BadShape, r"wants \(..., 4, 64\)"),
-        ({"b": np.zeros((3, 2, 64), np.uint32), "a": np.zeros((2, 2, 64), np.uint32)}, errors.BadShape, "do not broadcast"),
+        (
+            {"b": np.zeros((3, 2, 64), np.uint32), "a": np.zeros((2, 2, 64), np.uint32)},
+            errors.BadShape,
+            "do not broadcast",
+        ),
         ({"a": None}, errors.BadType, "a is missing"),
         ({"idx": np.zeros((1, 64), np.uint32)}, errors.BadType, "idx is given"),
         ({"a": [1, 2]}, errors.BadType, "a NumPy or CuPy array"),
@@ -144,7 +168,9 @@ def test_host_without_compiler_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.skipif(not host.available(), reason="no C++ compiler")
 def test_check_compares_and_points_at_the_first_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     a, b, c = images(2)
-    assert_same(I, gpuemu.execute(I, a, b, c, backend="check"), gpuemu.execute(I, a, b, c, backend="numpy"))
+    assert_same(
+        I, gpuemu.execute(I, a, b, c, backend="check"), gpuemu.execute(I, a, b, c, backend="numpy")
+    )
     true = oracle.execute
 
     def wrong(*args: Any) -> Any:
@@ -153,13 +179,21 @@ def test_check_compares_and_points_at_the_first_difference(monkeypatch: pytest.M
         return d
 
     monkeypatch.setattr(oracle, "execute", wrong)
-    with pytest.raises(errors.Mismatch, match=r"wavefront \(1,\), VGPR 2, lane 33: \w+ [0-9A-F]{8}, oracle [0-9A-F]{8}"):
+    with pytest.raises(
+        errors.Mismatch,
+        match=r"wavefront \(1,\), VGPR 2, lane 33: \w+ [0-9A-F]{8}, oracle [0-9A-F]{8}",
+    ):
         gpuemu.execute(I, a, b, c, backend="check")
 
 
 def test_strides_are_expressed_without_copies_where_two_dimensions_suffice() -> None:
     x = images(4, 3)[0]
-    kept, _ = device._prepare(I, Modifiers(), device.Operands(x[::2], x.transpose(1, 0, 2, 3)[:, :2].transpose(1, 0, 2, 3), x[0, 0]), (2, 3))
+    kept, _ = device._prepare(
+        I,
+        Modifiers(),
+        device.Operands(x[::2], x.transpose(1, 0, 2, 3)[:, :2].transpose(1, 0, 2, 3), x[0, 0]),
+        (2, 3),
+    )
     assert all(np.shares_memory(part, x) for part in kept[:3])
 
 

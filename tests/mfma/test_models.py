@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.mfma.cases import ROWS, assert_same, inputs
 
 import gpuemu
 from gpuemu import errors
 from gpuemu.mfma import models
 from gpuemu.mfma.modifiers import Modifiers
+from tests.mfma.cases import ROWS, assert_same, inputs
 
 
 def test_every_row_names_a_model() -> None:
@@ -53,22 +53,65 @@ OWN_MODELS = [
     (BF16, own("pairwise", group=4, flush_outputs=True)),
     (FP8, own("pairwise", group=4)),
     (F32, own("aligned", group=4, product_bits=30)),
-    (F16, own("aligned", group=16, product_bits=25, sum_bits=25, accumulator_bits=25, output_rounding="zero")),
-    (F16, own("aligned", group=8, product_bits=12, sum_bits=14, accumulator_bits=23, result_bits=23)),
+    (
+        F16,
+        own(
+            "aligned",
+            group=16,
+            product_bits=25,
+            sum_bits=25,
+            accumulator_bits=25,
+            output_rounding="zero",
+        ),
+    ),
+    (
+        F16,
+        own("aligned", group=8, product_bits=12, sum_bits=14, accumulator_bits=23, result_bits=23),
+    ),
     (BF16, own("aligned", group=16, interleave=4, product_bits=10, product_overflow=False)),
     (BF16, own("aligned", group=4, flush_inputs=True, flush_outputs=True)),
-    (FP8, own("aligned", group=32, product_bits=13, sum_bits=13, accumulator_bits=13, output_rounding="zero")),
+    (
+        FP8,
+        own(
+            "aligned",
+            group=32,
+            product_bits=13,
+            sum_bits=13,
+            accumulator_bits=13,
+            output_rounding="zero",
+        ),
+    ),
     *(
-        (BF16, own("aligned", group=8, product_rounding=a, sum_rounding=b, accumulator_rounding=b, result_rounding=a))
+        (
+            BF16,
+            own(
+                "aligned",
+                group=8,
+                product_rounding=a,
+                sum_rounding=b,
+                accumulator_rounding=b,
+                result_rounding=a,
+            ),
+        )
         for a, b in itertools.product(ROUNDINGS, ROUNDINGS)
     ),
-    *((FP8, own("aligned", group=16, interleave=2, merge_rounding=r, output_rounding=r)) for r in ROUNDINGS),
-    (F16, own("aligned", group=8, product_bits=40, sum_bits=44, accumulator_bits=44, result_bits=44)),
+    *(
+        (FP8, own("aligned", group=16, interleave=2, merge_rounding=r, output_rounding=r))
+        for r in ROUNDINGS
+    ),
+    (
+        F16,
+        own("aligned", group=8, product_bits=40, sum_bits=44, accumulator_bits=44, result_bits=44),
+    ),
     (BF16, own("aligned", group=2, product_bits=1, sum_bits=1, accumulator_bits=1, result_bits=23)),
 ]
 
 
-@pytest.mark.parametrize(("i", "model"), OWN_MODELS, ids=lambda x: x.algorithm if isinstance(x, gpuemu.Model) else repr(x))
+@pytest.mark.parametrize(
+    ("i", "model"),
+    OWN_MODELS,
+    ids=lambda x: x.algorithm if isinstance(x, gpuemu.Model) else repr(x),
+)
 def test_own_models_agree_on_host_and_oracle(i: gpuemu.Instruction, model: gpuemu.Model) -> None:
     x = inputs(i, Modifiers(), 2)
     got = gpuemu.execute(i, **x, model=model, backend="host")
@@ -91,7 +134,10 @@ def test_registered_models_are_found_by_name() -> None:
         by_name = gpuemu.execute(F16, **x, model="test-own", backend="numpy")
         assert (by_name == gpuemu.execute(F16, **x, model=made, backend="numpy")).all()
         again = models.register(gpuemu.Model("test-own", "fma"))
-        assert (gpuemu.execute(F16, **x, model="test-own", backend="numpy") == gpuemu.execute(F16, **x, model=again, backend="numpy")).all()
+        assert (
+            gpuemu.execute(F16, **x, model="test-own", backend="numpy")
+            == gpuemu.execute(F16, **x, model=again, backend="numpy")
+        ).all()
     finally:
         models._registry.pop("test-own", None)
 
@@ -101,14 +147,34 @@ def test_registered_models_are_found_by_name() -> None:
     [
         ({"algorithm": "sum"}, errors.BadValue, "algorithm='sum'; legal: fma, exact"),
         ({"algorithm": "aligned", "group": 3}, errors.BadValue, "powers of two"),
-        ({"algorithm": "aligned", "group": 128}, errors.BadValue, "group=128 of model mine; legal: 1..64"),
-        ({"algorithm": "aligned", "product_bits": 41}, errors.BadValue, "product_bits=41 of model mine; legal: 1..40"),
-        ({"algorithm": "aligned", "sum_rounding": "floor"}, errors.BadValue, "sum_rounding='floor'; legal: zero, down"),
+        (
+            {"algorithm": "aligned", "group": 128},
+            errors.BadValue,
+            "group=128 of model mine; legal: 1..64",
+        ),
+        (
+            {"algorithm": "aligned", "product_bits": 41},
+            errors.BadValue,
+            "product_bits=41 of model mine; legal: 1..40",
+        ),
+        (
+            {"algorithm": "aligned", "sum_rounding": "floor"},
+            errors.BadValue,
+            "sum_rounding='floor'; legal: zero, down",
+        ),
         ({"algorithm": "pairwise", "group": 8}, errors.BadValue, "legal: 1, 2, 4"),
         ({"algorithm": "exact", "output": "i32"}, errors.BadValue, "legal: f32"),
         ({"algorithm": "aligned", "group": 4.0}, errors.BadType, "group=4.0; legal: an int"),
-        ({"algorithm": "aligned", "flush_inputs": 1}, errors.BadType, "flush_inputs=1; legal: True or False"),
-        ({"algorithm": "fma", "output": "f64", "flush_inputs": True}, errors.BadValue, "neither flushes"),
+        (
+            {"algorithm": "aligned", "flush_inputs": 1},
+            errors.BadType,
+            "flush_inputs=1; legal: True or False",
+        ),
+        (
+            {"algorithm": "fma", "output": "f64", "flush_inputs": True},
+            errors.BadValue,
+            "neither flushes",
+        ),
     ],
 )
 def test_bad_parameters(parameters: dict[str, Any], error: type[Exception], text: str) -> None:

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.mfma.cases import ROWS
 
 import gpuemu
 from gpuemu import errors
 from gpuemu.mfma.modifiers import Modifiers, check
+from tests.mfma.cases import ROWS
 
 TWO_BLOCKS = ("v_mfma_f32_32x32x1_2b_f32", "gfx942")
 SIXTEEN = ("v_mfma_f32_4x4x4_16b_f16", "gfx950")
@@ -22,8 +22,16 @@ F8 = ("v_mfma_f32_16x16x128_f8f6f4", "gfx950")
 SCALE = ("v_mfma_scale_f32_16x16x128_f8f6f4", "gfx950")
 
 ILLEGAL_STRICT: list[tuple[tuple[str, str], dict[str, Any], str]] = [
-    (TWO_BLOCKS, {"cbsz": 2}, "cbsz=2; v_mfma_f32_32x32x1_2b_f32 has 2 blocks, so cbsz<=1 (gfx942)"),
-    (TWO_BLOCKS, {"abid": 3}, "abid=3 needs cbsz>=2; v_mfma_f32_32x32x1_2b_f32 has 2 blocks, so cbsz<=1"),
+    (
+        TWO_BLOCKS,
+        {"cbsz": 2},
+        "cbsz=2; v_mfma_f32_32x32x1_2b_f32 has 2 blocks, so cbsz<=1 (gfx942)",
+    ),
+    (
+        TWO_BLOCKS,
+        {"abid": 3},
+        "abid=3 needs cbsz>=2; v_mfma_f32_32x32x1_2b_f32 has 2 blocks, so cbsz<=1",
+    ),
     (TWO_BLOCKS, {"cbsz": 1, "abid": 2}, "legal with cbsz=1: abid 0..1"),
     (SIXTEEN, {"cbsz": 5}, "has 16 blocks, so cbsz<=4 (gfx950)"),
     (SIXTEEN, {"cbsz": 2, "abid": 4}, "legal with cbsz=2: abid 0..3"),
@@ -54,7 +62,9 @@ ILLEGAL_ANYWHERE: list[tuple[tuple[str, str], dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("name", "options", "text"), ILLEGAL_STRICT + ILLEGAL_ANYWHERE)
-def test_strict_refuses_with_the_rule(name: tuple[str, str], options: dict[str, Any], text: str) -> None:
+def test_strict_refuses_with_the_rule(
+    name: tuple[str, str], options: dict[str, Any], text: str
+) -> None:
     i = gpuemu.instruction(*name)
     with pytest.raises(errors.IllegalModifier) as caught:
         check(i, **options)
@@ -63,7 +73,9 @@ def test_strict_refuses_with_the_rule(name: tuple[str, str], options: dict[str, 
 
 
 @pytest.mark.parametrize(("name", "options", "text"), ILLEGAL_ANYWHERE)
-def test_llvm_refuses_what_no_field_holds(name: tuple[str, str], options: dict[str, Any], text: str) -> None:
+def test_llvm_refuses_what_no_field_holds(
+    name: tuple[str, str], options: dict[str, Any], text: str
+) -> None:
     with pytest.raises(errors.IllegalModifier) as caught:
         check(gpuemu.instruction(*name), legality="llvm", **options)
     assert text in str(caught.value)
@@ -79,7 +91,9 @@ def test_llvm_refuses_what_no_field_holds(name: tuple[str, str], options: dict[s
         (SPARSE, {"cbsz": 7, "abid": 15}),
     ],
 )
-def test_llvm_accepts_every_value_of_a_field(name: tuple[str, str], options: dict[str, Any]) -> None:
+def test_llvm_accepts_every_value_of_a_field(
+    name: tuple[str, str], options: dict[str, Any]
+) -> None:
     """And computes it by the general formula: oracle and layout agree on some lane for each element."""
     i = gpuemu.instruction(*name)
     check(i, legality="llvm", **options)
@@ -124,7 +138,9 @@ def test_neg_is_three_ints(neg: Any) -> None:
         check(gpuemu.instruction(*F64), neg=neg)
 
 
-@pytest.mark.parametrize(("field", "value"), [("legality", "loose"), ("broadcast", "both"), ("output_layout", "x")])
+@pytest.mark.parametrize(
+    ("field", "value"), [("legality", "loose"), ("broadcast", "both"), ("output_layout", "x")]
+)
 def test_switches_name_their_values(field: str, value: str) -> None:
     with pytest.raises(errors.BadValue, match=f"{field}='{value}'; legal: "):
         check(gpuemu.instruction(*SIXTEEN), **{field: value})
@@ -193,5 +209,14 @@ def test_broadcast_by_lane_number(backend: str) -> None:
     a = np.arange(64, dtype=np.float32).view(np.uint32)[None]
     b = np.full((1, 64), np.float32(1)).view(np.uint32)
     for reading, first in (("grouped", 4), ("lane_block", 16)):
-        d = gpuemu.execute(i, a, b, np.zeros((4, 64), np.uint32), cbsz=2, abid=1, broadcast=reading, backend=backend)
+        d = gpuemu.execute(
+            i,
+            a,
+            b,
+            np.zeros((4, 64), np.uint32),
+            cbsz=2,
+            abid=1,
+            broadcast=reading,
+            backend=backend,
+        )
         assert i.unpack("D", d)[0, :, 0].tolist() == [first, first + 1, first + 2, first + 3]

@@ -1,0 +1,79 @@
+"""`gpuemu replay`: repeat one case that `diff` printed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from ._output import Json, console, print_json, table
+
+if TYPE_CHECKING:
+    from ..difftest.cases import Case
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(replay)
+
+
+def replay(
+    text: str = typer.Argument(help="The JSON that `gpuemu diff` printed, or @FILE."),
+    subject: str = typer.Option(None, help="In place of the one in the text.", show_default=False),
+    reference: str = typer.Option(
+        None, help="In place of the one in the text.", show_default=False
+    ),
+    nan: str = typer.Option("any", help="any: NaNs are all equal; exact: their bits count."),
+    json: bool = Json,
+) -> None:
+    """Repeat one case that `gpuemu diff` printed; exit code 1 where the two still differ."""
+    from pathlib import Path
+
+    from ..difftest import cases, runner, subjects
+    from ..errors import BadFile
+
+    if text.startswith("@"):
+        try:
+            text = Path(text[1:]).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadFile(f"{text[1:]}: cannot be read: {error}") from None
+    case, names = cases.from_json(text)
+    tested = subjects.load(subject or names.get("subject") or subjects.default())
+    expected = case.expected()
+    if expected is not None and reference is None:
+        against = subjects.Subject("the expected bits", lambda *_: expected)
+    else:
+        against = subjects.load(reference or names.get("reference", "numpy"))
+    failures, failed = runner.check(
+        case.instruction, case.modifiers, [case], case.images(), tested, against, nan=nan
+    )
+    if json:
+        facts = {
+            "differs": bool(failed),
+            "what": failures[0].text() if failed else "",
+            "case": _facts(case),
+        }
+        print_json(facts)
+    else:
+        _print(case, failures[0].text() if failed else "", tested.name, against.name)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _facts(case: Case) -> dict[str, Any]:
+    import json
+
+    return dict(json.loads(case.to_json()))
+
+
+def _print(case: Case, difference: str, subject: str, reference: str) -> None:
+    out = console()
+    i = case.instruction
+    options = "".join(f" {name}:{value}" for name, value in case.modifiers.non_default().items())
+    out.print(f"{i.mnemonic} ({i.arch}){options}: {subject} against {reference}", style="bold")
+    if case.words is not None and len(case.words) <= 24:
+        made = table("Operand", "VGPR", "Lane", "Word", right=("VGPR", "Lane"))
+        for name, vgpr, lane, word in case.words:
+            made.add_row(name, str(vgpr), str(lane), f"{word:08X}")
+        out.print(made)
+    out.print(difference or "all bits equal", style="bold red" if difference else "")

@@ -1,0 +1,234 @@
+"""Faults that are found by computing D again, with the fault in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ...mfma.modifiers import Modifiers
+from ..cases import sweep
+from . import arithmetic
+from .computing import Candidates, compute, format_of, packed, unpacked
+from .problem import Hypothesis, Problem
+
+# To pair the columns of A with other rows of B is one fault, whatever it is blamed on.
+PAIRING = ("k_permuted", "a_registers", "b_registers", "a_packing", "b_packing", "a_byte_order")
+FAMILIES = dict.fromkeys((*PAIRING, "b_byte_order"), "pairing")
+
+
+def hypotheses(p: Problem) -> Iterator[Hypothesis]:
+    """Yield suspected faults of the computation, the simplest first."""
+    if not p.operands:
+        return
+    for source in (
+        _accumulator,
+        _operands,
+        _columns,
+        _lanes,
+        _packing,
+        _modifiers,
+        arithmetic.reinterpreted,
+        _sparse,
+        _scales,
+        arithmetic.arithmetic,
+    ):
+        for name, sentence, d in source(p):
+            if d is not None:
+                yield Hypothesis(name, sentence, d, FAMILIES.get(name, name.partition(":")[0]))
+
+
+def _accumulator(p: Problem) -> Candidates:
+    c = p.operands["c"]
+    yield "c_ignored", "C is not added.", compute(p, {"c": np.zeros_like(c)})
+    yield (
+        "stale_accumulator",
+        "The accumulator is stale: the result was accumulated once more (C was D).",
+        compute(p, packed(p, "C", p.want)),
+    )
+    if len(c) > 1:
+        before = np.concatenate([c[:1], p.instruction.pack("D", p.want)[:-1]])
+        yield (
+            "stale_accumulator",
+            "The accumulator is stale: C is the D of the case before.",
+            compute(p, {"c": before}),
+        )
+    fmt = format_of(p, "C")
+    C = unpacked(p, "C")
+    if p.instruction.M == p.instruction.N:
+        yield "c_transposed", "C is transposed.", compute(p, packed(p, "C", C.swapaxes(-1, -2)))
+    if fmt.is_float:
+        sign = C.dtype.type(1 << (fmt.bits - 1))
+        yield "c_negated", "C is subtracted.", compute(p, packed(p, "C", C ^ sign))
+        flipped = {m: unpacked(p, m) for m in ("A",)}
+        a = flipped["A"] ^ flipped["A"].dtype.type(1 << (format_of(p, "A").bits - 1))
+        if format_of(p, "A").nan != "negative-zero":
+            yield "product_negated", "The product is subtracted.", compute(p, packed(p, "A", a))
+
+
+def _operands(p: Problem) -> Candidates:
+    i = p.instruction
+    A, B = unpacked(p, "A"), unpacked(p, "B")
+    if A.shape[-2] == A.shape[-1]:
+        yield "a_transposed", "A is transposed.", compute(p, packed(p, "A", A.swapaxes(-1, -2)))
+    if B.shape[-2] == B.shape[-1]:
+        yield "b_transposed", "B is transposed.", compute(p, packed(p, "B", B.swapaxes(-1, -2)))
+    if i.M == i.N and not i.sparse and format_of(p, "A") == format_of(p, "B"):
+        images = packed(p, "A", B.swapaxes(-1, -2)) | packed(p, "B", A.swapaxes(-1, -2))
+        yield "operands_swapped", "A and B are swapped.", compute(p, images)
+    if i.blocks > 1:
+        for name, matrix, X in (("a", "A", A), ("b", "B", B)):
+            for block in range(i.blocks):
+                same = np.repeat(X[:, block : block + 1], i.blocks, axis=1)
+                sentence = f"Every block uses {matrix} of block {block}."
+                yield f"{name}_block_broadcast", sentence, compute(p, packed(p, matrix, same))
+
+
+def _columns(p: Problem) -> Candidates:
+    """Products that are left out, or that pair other columns of A with rows of B."""
+    A = unpacked(p, "A")
+    K = A.shape[-1]
+    size = K // 2
+    while size >= 1:
+        for first in range(0, K, size):
+            less = A.copy()
+            less[..., first : first + size] = 0
+            sentence = f"Products k={first}..{first + size - 1} are left out."
+            yield "k_dropped", sentence, compute(p, packed(p, "A", less))
+        size //= 2
+    orders = {f"k ^ {n}": np.arange(K) ^ n for n in (1, 2, 4, 8, 16) if n < K}
+    orders |= {f"(k + {n}) % {K}": (np.arange(K) + n) % K for n in range(1, K) if n & (n - 1) == 0}
+    orders |= {f"{K - 1} - k": np.arange(K)[::-1]}
+    for text, order in orders.items():
+        sentence = f"Column k of A meets row {text} of B."
+        yield "k_permuted", sentence, compute(p, packed(p, "A", A[..., order]))
+
+
+def _lanes(p: Problem) -> Candidates:
+    """Registers of A or B read from other lanes, or in another order."""
+    lane = np.arange(64)
+    orders = {f"l ^ {n}": lane ^ n for n in (1, 2, 4, 8, 16, 32)}
+    orders |= {f"(l + {n}) % 64": (lane + n) % 64 for n in (1, 4, 8, 16, 32, 48, 63)}
+    orders |= {"63 - l": lane[::-1]}
+    for name in ("a", "b"):
+        image = p.operands[name]
+        for text, order in orders.items():
+            sentence = f"Lane l of {name.upper()} reads lane {text}."
+            yield f"{name}_lanes", sentence, compute(p, {name: image[..., order]})
+        vgprs = image.shape[1]
+        for shift in range(1, vgprs):
+            for text, order in (
+                (f"v ^ {shift}", np.arange(vgprs) ^ shift),
+                (f"(v + {shift}) % {vgprs}", (np.arange(vgprs) + shift) % vgprs),
+            ):
+                if order.max() < vgprs:
+                    sentence = (
+                        f"Register v of {name.upper()} holds what belongs into register {text}."
+                    )
+                    yield f"{name}_registers", sentence, compute(p, {name: image[:, order]})
+
+
+def _packing(p: Problem) -> Candidates:
+    """Items of a register in another order."""
+    for name in ("a", "b"):
+        image = np.ascontiguousarray(p.operands[name])
+        bits = format_of(p, name.upper()).bits
+        swapped = {
+            8: (
+                "Items of {} are packed high first: the bytes of every register are reversed.",
+                image.byteswap(),
+            ),
+            16: (
+                "Items of {} are packed high first: the halves of every register are swapped.",
+                image >> 16 | image << 16,
+            ),
+            4: (
+                "Items of {} are packed high first: the two of every byte are swapped.",
+                image >> 4 & 0x0F0F0F0F | (image & 0x0F0F0F0F) << 4,
+            ),
+            64: (
+                "The two registers of every item of {} are swapped: high word first.",
+                image[:, np.arange(image.shape[1]) ^ 1] if image.shape[1] % 2 == 0 else image,
+            ),
+        }
+        if bits in swapped:
+            sentence, changed = swapped[bits]
+            yield f"{name}_packing", sentence.format(name.upper()), compute(p, {name: changed})
+        if bits != 8:
+            yield (
+                f"{name}_byte_order",
+                f"The bytes of every register of {name.upper()} are reversed.",
+                compute(p, {name: image.byteswap()}),
+            )
+    c = np.ascontiguousarray(p.operands["c"]).byteswap()
+    yield "c_byte_order", "The bytes of every register of C are reversed.", compute(p, {"c": c})
+
+
+def _modifiers(p: Problem) -> Candidates:
+    i, m = p.instruction, p.modifiers
+    other = "lane_block" if m.broadcast == "grouped" else "grouped"
+    if m.cbsz and i.modifiers.cbsz == "broadcast":
+        sentence = f"cbsz and abid are read the other way (broadcast={other!r})."
+        yield "broadcast_reading", sentence, compute(p, broadcast=other)
+    if i.modifiers.cbsz == "format":
+        return
+    for tried in sweep(i):
+        if tried != m:
+            changed = {k: v for k, v in vars(tried).items() if v != getattr(m, k)}
+            text = ", ".join(f"{k}={v}" for k, v in changed.items())
+            kind, what = ("index_set", "another index set, ") if i.sparse else ("modifiers", "")
+            d = compute(p, **{k: getattr(tried, k) for k in MODIFIERS})
+            yield kind, f"It was computed with {what}{text} instead of {_text(m, changed)}.", d
+
+
+MODIFIERS = ("cbsz", "abid", "blgp", "neg", "op_sel")
+
+
+def _text(m: Modifiers, changed: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={getattr(m, name)}" for name in changed)
+
+
+def _sparse(p: Problem) -> Candidates:
+    if not p.instruction.sparse:
+        return
+    idx = p.operands["idx"]
+    swapped = (idx & 0x33333333) << 2 | idx >> 2 & 0x33333333
+    yield (
+        "index_swapped",
+        "The two index fields of every group are swapped.",
+        compute(p, {"idx": swapped}),
+    )
+    yield (
+        "index_ignored",
+        "The index is ignored: the first two columns of every group are used.",
+        compute(p, {"idx": np.full_like(idx, 0x44444444)}),
+    )
+    for n in (16, 32):
+        lanes = idx[..., np.arange(64) ^ n]
+        yield "index_lanes", f"Lane l reads the index of lane l ^ {n}.", compute(p, {"idx": lanes})
+
+
+def _scales(p: Problem) -> Candidates:
+    if p.instruction.kind != "mfma_scale":
+        return
+    one = {name: np.full_like(p.operands[name], 0x7F7F7F7F) for name in ("scale_a", "scale_b")}
+    yield "scales_ignored", "Both scales are ignored.", compute(p, one)
+    for name in one:
+        yield f"{name}_ignored", f"{name} is ignored.", compute(p, {name: one[name]})
+    yield (
+        "scales_swapped",
+        "The two scale registers are swapped.",
+        compute(p, {"scale_a": p.operands["scale_b"], "scale_b": p.operands["scale_a"]}),
+    )
+    for a in range(4):
+        for b in range(4):
+            if (a, b) != p.modifiers.op_sel:
+                yield (
+                    "scale_byte",
+                    f"The scale bytes {a}, {b} are used instead of {p.modifiers.op_sel}.",
+                    compute(p, op_sel=(a, b)),
+                )
+    for n in (16, 32, 48):
+        lanes = {name: p.operands[name][..., np.arange(64) ^ n] for name in one}
+        yield "scale_lanes", f"Lane l reads the scales of lane l ^ {n}.", compute(p, lanes)

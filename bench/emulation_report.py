@@ -1,6 +1,6 @@
 """Every figure of emulated precision in one run: bits, stages, speed, error, blocks, auto.
 
-    python bench/emulation_report.py [--json FILE] [--sizes 2048,4096,8192,16384] [--quick]
+    python bench/emulation_report.py [--json FILE] [--sizes 2048,8192] [--figures-only] [--sweep]
 
 Needs one CUDA device; about two minutes on an H200. Times are medians from CUDA events, data are
 normal. Floors: a stage's bytes at the copy bandwidth, its int8 operations at cuBLAS's int8 rate.
@@ -11,8 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import operator
-import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -22,87 +20,16 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path[:0] = [str(Path(__file__).resolve().parent.parent), str(Path(__file__).parent)]
+
+from emulation_bits import check_bits  # noqa: E402
+from emulation_parts import Reference, cublas_emulation, only_cublas, sweep  # noqa: E402
 
 COPY_BYTES_PER_MS = 4.3e9
 INT8_OPERATIONS_PER_MS = 1.495e12
 REPEATS = 7
 
 Results = dict[str, Any]
-
-
-def check_bits() -> Results:
-    """Compare CUDA with the oracle, bit for bit: shapes, orientations, specials, split K."""
-    from gpuemu.errors import GpuemuError
-    from gpuemu.gemm.emulation import emulated_matmul
-
-    random = np.random.default_rng(5)
-    failures: list[str] = []
-    count = 0
-    for dtype in (np.float32, np.float64):
-        for m, n, k in ((1, 1, 1), (5, 7, 3), (33, 65, 129), (64, 140, 2100)):
-            for case in ("rows", "columns", "special", "strided", "spread"):
-                a, b, c = _case(random, case, dtype, m, n, k)
-                for scheme, bits in (
-                    ("slices", 23),
-                    ("slices", 52),
-                    ("slices", 61),
-                    ("crt", 23),
-                    ("crt", 52),
-                ):
-                    for rounding in ("truncate", "nearest") if scheme == "slices" else ("nearest",):
-                        label = (
-                            f"{np.dtype(dtype).name} {m}x{n}x{k} {case} {scheme}-{bits} {rounding}"
-                        )
-                        count += 1
-                        try:
-                            emulated_matmul(
-                                a, b, c, -1.5, 0.75, mantissa_bits=bits, scheme=scheme,
-                                slice_rounding=rounding, backend="check",
-                            )  # fmt: skip
-                        except GpuemuError as error:
-                            failures.append(f"{label}: {error}")
-    count += _check_long_k(failures)
-    print(f"bits: {count} products compared with the oracle, {len(failures)} differ")
-    for line in failures[:20]:
-        print("  DIFFERS", line)
-    return {"compared": count, "differ": failures}
-
-
-def _case(random: Any, case: str, dtype: Any, m: int, n: int, k: int) -> tuple[Any, Any, Any]:
-    a, b, c = (random.standard_normal(shape).astype(dtype) for shape in ((m, k), (k, n), (m, n)))
-    if case == "columns":
-        a, b, c = np.asfortranarray(a), np.asfortranarray(b), np.asfortranarray(c)
-    if case == "strided":
-        a, b = (
-            np.repeat(a, 2, axis=1)[:, ::2],
-            np.repeat(np.repeat(b, 2, axis=0), 2, axis=1)[::2, ::2],
-        )
-    if case == "spread":
-        a = (a * np.exp2(random.integers(-30, 30, a.shape))).astype(dtype)
-        a[0] *= dtype(2.0) ** (-120 if dtype == np.float32 else -1000)
-    if case == "special":
-        a[m // 2, k // 2], b[k // 3, n // 2] = np.inf, np.nan
-        a[m - 1] = 0
-    return a, b, c
-
-
-def _check_long_k(failures: list[str]) -> int:
-    """K with several int32 sums a diagonal (worst-case digits), and split K."""
-    from gpuemu.errors import GpuemuError
-    from gpuemu.gemm.emulation import emulated_matmul
-
-    for bits, k, options in ((55, 33024, {}), (55, 18816, {}), (23, 70000, {"split_k": "auto"})):
-        worst = -(126.0 + sum(128 * 256.0**-i for i in range(1, (bits + 8) // 8)))
-        a = np.full((4, k), worst)
-        a[1] = np.random.default_rng(1).standard_normal(k)
-        try:
-            emulated_matmul(
-                a, np.ascontiguousarray(a.T), mantissa_bits=bits, backend="check", **options
-            )
-        except GpuemuError as error:
-            failures.append(f"K={k} {bits} bits: {error}")
-    return 3
 
 
 def figures(sizes: list[int], emulated: dict[str, float]) -> list[Results]:
@@ -179,29 +106,6 @@ def _line(row: Results) -> str:
     return text
 
 
-class Reference:
-    """Errors on sampled outputs: float32 against float64, float64 against 80-bit long double."""
-
-    def __init__(self, a: Any, b: Any) -> None:
-        count = min(len(a), 128 if a.dtype == np.float32 else 4)
-        self.rows = np.linspace(0, len(a) - 1, count).astype(int)
-        self.columns = slice(None) if a.dtype == np.float32 else slice(0, 256)
-        wide = np.float64 if a.dtype == np.float32 else np.longdouble
-        if wide is np.float64:
-            x, y = a[self.rows].astype(wide), b.astype(wide)
-            self.exact, self.size = (x @ y).get(), (abs(x) @ abs(y)).get()
-        else:
-            x, y = a[self.rows].get().astype(wide), b[:, self.columns].get().astype(wide)
-            self.exact, self.size = x @ y, abs(x) @ abs(y)
-
-    def error(self, result: Any) -> Results:
-        """Return the largest error over |A||B| and the RMS error over the RMS result."""
-        got = result[self.rows][:, self.columns].get().astype(self.exact.dtype)
-        difference = abs(got - self.exact)
-        rms = float(np.sqrt(np.mean(difference**2) / np.mean(self.exact**2)))
-        return {"max_error": float((difference / self.size).max()), "rms_error": rms}
-
-
 def stages(sizes: list[int]) -> list[Results]:
     """Time every stage beside its floor, for B in both orientations."""
     import cupy
@@ -258,74 +162,51 @@ def _floors(size: int, itemsize: int, report: Any) -> dict[str, float]:
     return {"encode A": encode, "encode B": encode, "products": products, "recombine": recombine}
 
 
-def sweep(size: int) -> list[Results]:
-    """Time row blocks and batched residue products, to see what pays on this device."""
-    import cupy
-
-    from gpuemu.gemm.emulation import device_plan, device_products, emulated_matmul, tuning
-
-    rows = []
-    saved = device_plan.ROW_BLOCK, device_products.BATCHED_LIMIT
-    for dtype, scheme, bits in (
-        (np.float32, "slices", 23),
-        (np.float64, "slices", 52),
-        (np.float64, "crt", 52),
-    ):
-        a, b = (
-            cupy.random.RandomState(3).standard_normal((size, size)).astype(dtype) for _ in range(2)
-        )
-        for block in (1024, 2048, 4096, 8192, 16384):
-            for batched in (False, True) if scheme == "crt" else (False,):
-                if block > size:
-                    continue
-                device_plan.ROW_BLOCK = block
-                device_products.BATCHED_LIMIT = 1 << 60 if batched else 0
-                device_plan.plan.cache_clear()
-                ms = tuning.median_ms(
-                    partial(emulated_matmul, a, b, mantissa_bits=bits, scheme=scheme), 5
-                )
-                row = {
-                    "n": size,
-                    "scheme": scheme,
-                    "bits": bits,
-                    "row_block": block,
-                    "batched": batched,
-                    "ms": ms,
-                }
-                row["tflops"] = 2e-9 * size**3 / ms
-                rows.append(row)
-                print(
-                    f"sweep {size:6} {scheme:6} {bits} row block {block:6} "
-                    f"batched {batched!s:5} {row['tflops']:7.1f} TFLOP/s"
-                )
-        cupy.get_default_memory_pool().free_all_blocks()
-    device_plan.ROW_BLOCK, device_products.BATCHED_LIMIT = saved
-    device_plan.plan.cache_clear()
-    return rows
-
-
 def overhead() -> Results:
     """Time what one call costs the CPU: many small products, enqueued without waiting."""
     import cupy
 
-    from gpuemu.gemm.emulation import emulated_matmul
+    from gpuemu.gemm.emulation import cublaslt, device_products, device_steps, emulated_matmul
 
     a = cupy.random.standard_normal((256, 256)).astype(np.float32)
-    for _ in range(20):
-        emulated_matmul(a, a, mantissa_bits=23)
-    cupy.cuda.Device().synchronize()
-    start = time.perf_counter()
-    for _ in range(200):
-        emulated_matmul(a, a, mantissa_bits=23)
-    enqueued = time.perf_counter() - start
-    cupy.cuda.Device().synchronize()
-    total = time.perf_counter() - start
-    result = {"cpu_us": enqueued / 200 * 1e6, "total_us": total / 200 * 1e6}
-    print(
-        f"overhead at 256: {result['cpu_us']:.0f} us to enqueue a call, "
-        f"{result['total_us']:.0f} us a call"
-    )
+    calls = {
+        "slices 23": lambda: emulated_matmul(a, a, mantissa_bits=23),
+        "crt 23": lambda: emulated_matmul(a, a, mantissa_bits=23, scheme="crt"),
+        "auto (native)": lambda: emulated_matmul(a, a, mantissa_bits=23, scheme="auto"),
+        "a @ b": lambda: a @ a,
+    }
+    result = {f"{name}, us": _enqueue_us(call) for name, call in calls.items()}
+    found = cublaslt.library
+    cublaslt.library = lambda device: None
+    device_steps.program.cache_clear()
+    result["slices 23 through gemmEx, us"] = _enqueue_us(calls["slices 23"])
+    cublaslt.library = found
+    device_steps.program.cache_clear()
+    product = cublaslt.Product(256, 256, 256, 0, 1 << 20, 2 << 20, 256, 256)
+    memory = cupy.cuda.alloc(8 << 20)
+    stream = cupy.cuda.get_current_stream().ptr
+    run, _ = device_products.prepare(product, 0, 4 << 20, 1 << 20)
+    result["one int8 product, us"] = _enqueue_us(lambda: run(memory.ptr, stream))
+    other = device_products._through_gemm_ex(product)
+    result["one int8 product through gemmEx, us"] = _enqueue_us(lambda: other(memory.ptr, stream))
+    for name, value in result.items():
+        print(f"overhead at 256: {name} {value:.1f}")
     return result
+
+
+def _enqueue_us(call: Callable[[], Any]) -> float:
+    import cupy
+
+    for _ in range(20):
+        call()
+    samples = []
+    for _ in range(5):
+        cupy.cuda.Device().synchronize()
+        start = time.perf_counter()
+        for _ in range(50):
+            call()
+        samples.append((time.perf_counter() - start) / 50 * 1e6)
+    return float(np.median(samples))
 
 
 def automatic() -> list[Results]:
@@ -335,15 +216,11 @@ def automatic() -> list[Results]:
     from gpuemu.gemm.emulation import emulated_matmul, emulation_report, tuning
 
     start = time.perf_counter()
-    tuning.table(tuning._device_name())
+    tuning.table(tuning._device_name(cupy.cuda.Device().id))
     print(f"auto: table measured or read in {time.perf_counter() - start:.1f} s")
     rows = []
     shapes = [
-        (256,) * 3,
-        (1000,) * 3,
-        (1500,) * 3,
-        (3000,) * 3,
-        (6000,) * 3,
+        *((n,) * 3 for n in (64, 256, 500, 1000, 1500, 2000, 2500, 3000, 4000, 6000)),
         (8192, 8192, 512),
         (256, 8192, 8192),
         (8192, 1024, 8192),
@@ -352,10 +229,12 @@ def automatic() -> list[Results]:
         for m, n, k in shapes:
             a = cupy.random.standard_normal((m, k)).astype(dtype)
             b = cupy.random.standard_normal((k, n)).astype(dtype)
-            native = tuning.median_ms(partial(operator.matmul, a, b))
-            auto = tuning.median_ms(
-                partial(emulated_matmul, a, b, mantissa_bits=bits, scheme="auto")
+            calls = (
+                partial(operator.matmul, a, b),
+                partial(emulated_matmul, a, b, mantissa_bits=bits, scheme="auto"),
             )
+            samples = [[tuning.median_ms(call, 15) for call in calls] for _ in range(3)]
+            native, auto = np.median(samples, axis=0)
             report = emulation_report()
             row = {
                 "dtype": np.dtype(dtype).name,
@@ -371,7 +250,7 @@ def automatic() -> list[Results]:
     return rows
 
 
-def bars(rows: list[Results]) -> None:
+def bars(rows: list[Results], auto: list[Results]) -> None:
     """Print the figures that were promised, and whether they are met."""
     found = {(r["dtype"], r["n"], r["what"]): r for r in rows}
     for dtype, size, what, tflops, speedup in (
@@ -392,49 +271,12 @@ def bars(rows: list[Results]) -> None:
             f"{row['tflops']:.1f} of {tflops:.0f} TFLOP/s, "
             f"{row['speedup']:.2f}x of {speedup}x; {errors}"
         )
-
-
-def cublas_emulation(sizes: list[int]) -> dict[str, float]:
-    """Time cuBLAS's own emulated DGEMM in its own process: the environment switches it on."""
-    environment = os.environ | {
-        "CUBLAS_EMULATE_DOUBLE_PRECISION": "1",
-        "CUBLAS_EMULATION_STRATEGY": "eager",
-        "CUBLAS_FIXEDPOINT_EMULATION_MANTISSA_BIT_COUNT": "55",
-    }
-    command = [sys.executable, __file__, "--only-cublas", "--sizes", ",".join(map(str, sizes))]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        print(f"cuBLAS's own emulation did not run:\n{done.stderr[-800:]}")
-        return {}
-    times: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return times
-
-
-def only_cublas(sizes: list[int]) -> None:
-    """Print the times of `a @ b` as JSON: the child of `cublas_emulation`.
-
-    The faster of two: with cuBLAS's own workspace, and with one that holds all slices.
-    """
-    import ctypes
-
-    import cupy
-
-    from gpuemu.gemm.emulation import tuning
-
-    times: dict[str, float] = {}
-    for own_workspace in (True, False):
-        if not own_workspace:
-            memory = cupy.cuda.alloc(6 << 30)
-            library = ctypes.CDLL(f"libcublas.so.{cupy.cuda.runtime.runtimeGetVersion() // 1000}")
-            handle = ctypes.c_void_p(cupy.cuda.device.get_cublas_handle())
-            library.cublasSetWorkspace_v2(
-                handle, ctypes.c_void_p(memory.ptr), ctypes.c_size_t(6 << 30)
-            )
-        for size in sizes:
-            a, b = (cupy.random.RandomState(size).standard_normal((size, size)) for _ in range(2))
-            ms = tuning.median_ms(partial(operator.matmul, a, b), 3)
-            times[str(size)] = min(ms, times.get(str(size), ms))
-    print(json.dumps(times))
+    slowest = min(auto, key=lambda row: row["native_ms"] / row["auto_ms"])
+    ratio = slowest["native_ms"] / slowest["auto_ms"]
+    print(
+        f"{'MET   ' if ratio >= 0.95 else 'MISSED'} auto: {ratio:.2f} of native at worst "
+        f"({slowest['dtype']} {slowest['shape']}, {slowest['took']})"
+    )
 
 
 def main() -> None:
@@ -442,7 +284,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--sizes", default="2048,4096,8192,16384")
-    parser.add_argument("--quick", action="store_true", help="bits, stages and figures only")
+    parser.add_argument("--figures-only", action="store_true", help="no comparison of bits")
+    parser.add_argument("--sweep", action="store_true", help="blocks and batches, 20 s more")
     parser.add_argument("--only-cublas", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     sizes = [int(size) for size in options.sizes.split(",")]
@@ -450,19 +293,20 @@ def main() -> None:
         only_cublas(sizes)
         return
     results: Results = {}
-    parts: dict[str, Callable[[], Any]] = {
-        "bits": check_bits,
-        "stages": lambda: stages([size for size in sizes if size <= 8192]),
+    parts: dict[str, Callable[[], Any]] = {} if options.figures_only else {"bits": check_bits}
+    parts |= {
         "overhead": overhead,
+        "stages": lambda: stages([size for size in sizes if size <= 8192]),
         "figures": lambda: figures(sizes, cublas_emulation(sizes)),
+        "auto": automatic,
     }
-    if not options.quick:
-        parts |= {"sweep": lambda: [*sweep(8192), *sweep(16384)], "auto": automatic}
+    if options.sweep:
+        parts["sweep"] = lambda: [*sweep(8192), *sweep(16384)]
     for name, part in parts.items():
         start = time.perf_counter()
         results[name] = part()
         print(f"-- {name}: {time.perf_counter() - start:.1f} s", flush=True)
-    bars(results["figures"])
+    bars(results["figures"], results["auto"])
     if options.json:
         options.json.write_text(json.dumps(results, indent=1, default=float))
 

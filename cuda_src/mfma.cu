@@ -14,7 +14,6 @@ extern "C" __global__ void __launch_bounds__(WAVES* LANES)
   const Wave<Algorithm> w(CONFIG, memory + slot * Wave<Algorithm>::bytes(CONFIG));
   const Modifiers mod = batch.modifiers();
   const WaveInputs in = inputs_of_wave(batch, pointers, wave < batch.waves ? wave : 0);
-  w.load(CONFIG, mod, in, lane);
-  __syncthreads();
-  if (wave < batch.waves) w.compute(CONFIG, mod, in, output_of_wave(CONFIG, d, wave), lane);
+  const bool tame = __syncthreads_and(w.load(CONFIG, mod, in, lane));
+  if (wave < batch.waves) w.compute(CONFIG, mod, in, output_of_wave(CONFIG, d, wave), lane, tame);
 }

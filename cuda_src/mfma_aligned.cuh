@@ -43,7 +43,20 @@ struct Aligned : Dot<Aligned<Word>> {
     return s.any() ? s.result() : 0;
   }
 
+  // Where items, accumulator and scale are all tame, no step of a chain is infinite or NaN: a
+  // product is below 2^112 (of scaled formats, which end below 2^16, below 2^(32 + 62)), the sum of
+  // the 128 of a chain below 2^119, C below 2^125.
+  HD static bool tame_item(const Value& x) { return x.exponent < 56; }
+  HD static bool tame_accumulator(u32 d) { return (d & 0x7FFFFFFFu) < 0x7E000000u; }
+  HD static bool tame_scale(int exponent) { return exponent <= 62; }
+
   template <class Fetch>
+  HD static u32 link_tame(const Config& c, u32 d, const Value* a, const Value* b, const int* slot,
+                          int first, Fetch fetch, int scale_exponent) {
+    return link<false>(c, d, a, b, slot, first, fetch, scale_exponent);
+  }
+
+  template <bool CHECKED = true, class Fetch>
   HD static u32 link(const Config& c, u32 d, const Value* a, const Value* b, const int* slot,
                      int first, Fetch fetch, int scale_exponent) {
     int top[MAX_INTERLEAVE] = {};
@@ -54,7 +67,7 @@ struct Aligned : Dot<Aligned<Word>> {
     }
     int e_dot = top[0];
     UNROLL for (int g = 1; g < c.interleave; ++g) e_dot = max_of(e_dot, top[g]);
-    if (e_dot >= 127 || scale_exponent >= SPECIAL_EXPONENT || !is_finite32(d)) {
+    if (CHECKED && (e_dot >= 127 || scale_exponent >= SPECIAL_EXPONENT || !is_finite32(d))) {
       const u32 found = special(c, d, first, fetch, scale_exponent);
       if (found) return found;
     }

@@ -10,6 +10,9 @@
 //                           factors are a[t] and b[t] and whose partial sum is slot[t]; rare paths
 //                           call fetch again
 //   finish(d)               the result's bits
+// and may have
+//   tame_item, tame_accumulator, tame_scale, link_tame
+//                           a link that is right, and quicker, where they all say yes
 #pragma once
 #include "mfma_round.cuh"
 
@@ -17,6 +20,21 @@ const int MAX_LINK = 64;
 
 template <class Model>
 struct Dot {
+  template <class Value>
+  HD static bool tame_item(const Value&) {
+    return true;
+  }
+  template <class Accumulator>
+  HD static bool tame_accumulator(Accumulator) {
+    return true;
+  }
+  HD static bool tame_scale(int) { return true; }
+  template <class Accumulator, class Value, class Fetch>
+  HD static Accumulator link_tame(const Config& c, Accumulator d, const Value* a, const Value* b,
+                                  const int* slot, int first, Fetch fetch, int scale_exponent) {
+    return Model::link(c, d, a, b, slot, first, fetch, scale_exponent);
+  }
+
   // fetch(k, a, b) gives the factors of product k and returns what `slot` counts;
   // scale(k) gives the exponent of its scales.
   template <class Accumulator, class Fetch, class Scale>

@@ -13,9 +13,10 @@ void run(const Config& c, const Batch& batch, const Pointers& pointers, u32* d) 
   const Modifiers mod = batch.modifiers();
   for (i64 wave = 0; wave < batch.waves; ++wave) {
     const WaveInputs in = inputs_of_wave(batch, pointers, wave);
-    for (int lane = 0; lane < LANES; ++lane) w.load(c, mod, in, lane);
+    bool tame = true;
+    for (int lane = 0; lane < LANES; ++lane) tame = w.load(c, mod, in, lane) && tame;
     const Image<u32> out = output_of_wave(c, d, wave);
-    for (int lane = 0; lane < LANES; ++lane) w.compute(c, mod, in, out, lane);
+    for (int lane = 0; lane < LANES; ++lane) w.compute(c, mod, in, out, lane, tame);
   }
 }
 

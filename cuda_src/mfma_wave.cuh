@@ -53,13 +53,17 @@ struct Wave {
   HD Wave(const Config& c, void* memory)
       : a((Value*)memory), b(a + a_items(c)), dense((u8*)(b + b_items(c))) {}
 
-  HD void load(const Config& c, const Modifiers& mod, const WaveInputs& in, int lane) const {
+  // Returns whether every item of the lane is tame.
+  HD bool load(const Config& c, const Modifiers& mod, const WaveInputs& in, int lane) const {
+    bool tame = true;
     const int from_a = source_lane_a(c, mod, lane), from_b = source_lane_b(mod, lane);
     UNROLL for (int item = 0; item < c.a.items; ++item) {
       const Place p = place_of_item(c.a, c.m, c.blocks, lane, item);
       u64 code = extract(c.a, [&](int v) { return in.a.at(v, from_a); }, item);
       if (c.a.bits == 64 && (mod.neg & 1)) code ^= 1ull << 63;
-      a[(p.block * c.m + p.row) * a_stride(c) + p.k] = Algorithm::load(c, c.a, code);
+      const Value x = Algorithm::load(c, c.a, code);
+      tame = tame && Algorithm::tame_item(x);
+      a[(p.block * c.m + p.row) * a_stride(c) + p.k] = x;
       if (c.sparse) {
         const u32 field = in.idx.at(0, lane) >> (mod.index_set * c.index_bits + 2 * item) & 3;
         dense[p.row * c.products + p.k] = (u8)(p.k / 2 * 4 + field);
@@ -69,8 +73,11 @@ struct Wave {
       const Place p = place_of_item(c.b, c.n, c.blocks, lane, item);
       u64 code = extract(c.b, [&](int v) { return in.b.at(v, from_b); }, item);
       if (c.b.bits == 64 && (mod.neg & 2)) code ^= 1ull << 63;
-      b[(p.block * c.k + p.k) * c.n + p.row] = Algorithm::load(c, c.b, code);
+      const Value x = Algorithm::load(c, c.b, code);
+      tame = tame && Algorithm::tame_item(x);
+      b[(p.block * c.k + p.k) * c.n + p.row] = x;
     }
+    return tame;
   }
 
   // The exponent that the E8M0 scales of one block of 32 k add up to.
@@ -101,19 +108,33 @@ struct Wave {
     }
   };
 
+  // `tame` says that all items of A and B are.
   HD void compute(const Config& c, const Modifiers& mod, const WaveInputs& in, Image<u32> out,
-                  int lane) const {
-    ROLLED for (int item = 0; item < c.d_vgprs * 4 / (int)sizeof(Accumulator); item += ROWS)
-        compute_rows(c, mod, in, out, lane, item);
+                  int lane, bool tame) const {
+    ROLLED for (int item = 0; item < c.d_vgprs * 4 / (int)sizeof(Accumulator); item += ROWS) {
+      const Output o = output_of_item(c, mod, lane, item);
+      Accumulator d[ROWS];
+      bool quick = tame;
+      UNROLL for (int r = 0; r < ROWS; ++r) {
+        d[r] = Algorithm::start(c, read(mod, in.c, lane, item + r));
+        quick = quick && Algorithm::tame_accumulator(d[r]);
+        if (c.scaled)
+          UNROLL for (int k = 0; k < c.products; k += 32) quick =
+              quick && Algorithm::tame_scale(scale_of(c, mod, in, o.row + r, o.column, k));
+      }
+      if (quick)
+        chain<true>(c, mod, in, o, d);
+      else
+        chain<false>(c, mod, in, o, d);
+      UNROLL for (int r = 0; r < ROWS; ++r) write(out, lane, item + r, Algorithm::finish(d[r]));
+    }
   }
 
-  HD void compute_rows(const Config& c, const Modifiers& mod, const WaveInputs& in,
-                       const Image<u32>& out, int lane, int item) const {
-    const Output o = output_of_item(c, mod, lane, item);
+  // The chains of neighbouring rows of one column, side by side.
+  template <bool TAME>
+  HD void chain(const Config& c, const Modifiers& mod, const WaveInputs& in, const Output& o,
+                Accumulator (&d)[ROWS]) const {
     const Value* column = b + o.block * c.k * c.n + o.column;
-    Accumulator d[ROWS];
-    UNROLL for (int r = 0; r < ROWS; ++r) d[r] =
-        Algorithm::start(c, read(mod, in.c, lane, item + r));
     UNROLL_2 for (int k = 0; k < c.products; k += c.group) {
       Value y[MAX_LINK];
       if (!c.sparse) UNROLL for (int t = 0; t < c.group; ++t) y[t] = column[(k + t) * c.n];
@@ -128,11 +149,11 @@ struct Wave {
           Value chosen;
           slot[t] = factors(k + t, x[t], c.sparse ? y[t] : chosen) % c.interleave;
         }
-        d[r] = Algorithm::link(c, d[r], x, y, slot, k, factors,
-                               scale_of(c, mod, in, o.row + r, o.column, k));
+        const int scale = scale_of(c, mod, in, o.row + r, o.column, k);
+        d[r] = TAME ? Algorithm::link_tame(c, d[r], x, y, slot, k, factors, scale)
+                    : Algorithm::link(c, d[r], x, y, slot, k, factors, scale);
       }
     }
-    UNROLL for (int r = 0; r < ROWS; ++r) write(out, lane, item + r, Algorithm::finish(d[r]));
   }
 
   HD static Accumulator read(const Modifiers& mod, const Input& c, int lane, int item) {

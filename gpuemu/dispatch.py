@@ -1,8 +1,9 @@
 """A validated call goes to a backend.
 
-`auto` is CUDA where a usable device is there, else NumPy. A named backend that this machine cannot run
-raises `BackendUnavailable`; a kernel that fails raises. Nothing falls back after a failure. `check` runs
-the fastest implementation present (CUDA, else the host build) and the oracle, and compares bits.
+`auto` is CUDA where a usable device is there, else NumPy. A named backend that this machine cannot
+run raises `BackendUnavailable`; a kernel that fails raises. Nothing falls back after a failure.
+`check` runs the fastest implementation present (CUDA, else the host build) and the oracle, and
+compares bits.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def resolve(backend: str, operands: tuple[Any, ...] = ()) -> str:
 
 
 def checked_backend() -> str:
-    """Return what `check` compares with the oracle: "cuda", else "host"; raise where there is neither."""
+    """Return what `check` compares with the oracle: "cuda", else "host"; raise without either."""
     if cuda.available():
         return "cuda"
     if host.available():

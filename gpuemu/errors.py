@@ -1,8 +1,8 @@
 """Every exception and architectural fault of the project.
 
-All errors derive from `GpuemuError`. A message names the offending value, the rule, the instruction,
-and what would be legal. The Python base classes (`ValueError`, `TypeError`, …) are kept, so that
-callers may catch either.
+All errors derive from `GpuemuError`. A message names the offending value, the rule, the
+instruction, and what would be legal. The Python base classes (`ValueError`, `TypeError`, …) are
+kept, so that callers may catch either.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Number formats: one data row each, exact decode and encode, and the bridge to NumPy and ml_dtypes.
+"""Number formats: one data row each, exact values, and the bridge to NumPy and ml_dtypes.
 
 Sources: IEEE 754-2019 (f64, f32, f16), OCP OFP8 1.0 and OCP MX 1.0 (f8e4m3fn, f8e5m2, f6*, f4*,
-f8e8m0fnu), and AMD's CDNA3 instruction set guide (the FNUZ 8-bit floats: one NaN, 0x80, no infinities,
-no negative zero). `xf32` is a 32-bit float of which the multiplier uses 10 mantissa bits.
+f8e8m0fnu), and AMD's CDNA3 instruction set guide (the FNUZ 8-bit floats: one NaN, 0x80, no
+infinities, no negative zero). `xf32` is a 32-bit float of which the multiplier uses 10 mantissa
+bits.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ class Format:
     infinities : bool
         Whether the largest exponent with a zero mantissa means infinity.
     nan : str
-        Which codes are NaN: "ieee" (largest exponent, mantissa not zero), "all-ones" (magnitude bits all
-        set), "negative-zero" (that code alone), "none".
+        Which codes are NaN: "ieee" (largest exponent, mantissa not zero), "all-ones" (magnitude
+        bits all set), "negative-zero" (that code alone), "none".
     dtype_name : str
         The dtype of NumPy or ml_dtypes that holds one item per element.
     """
@@ -145,7 +146,8 @@ def _dtype(name: str) -> np.dtype[Any]:
         return np.dtype(name)
     import ml_dtypes
 
-    return np.dtype(getattr(ml_dtypes, name))
+    found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+    return found
 
 
 def get(name: str) -> Format:

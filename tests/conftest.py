@@ -1,4 +1,4 @@
-"""Shared by every test: the `gpu` marker, and a cache of compiled code inside the checkout's temporary space."""
+"""Shared by every test: the `gpu` marker."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpuemu.backends import cuda
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what needs a GPU where there is none, with the reason; fail it where one was promised."""
+    """Skip what needs a GPU where there is none, with the reason; fail it where promised."""
     reason = cuda.why_unavailable()
     if not reason or os.environ.get("GPUEMU_REQUIRE_GPU") == "1":
         return

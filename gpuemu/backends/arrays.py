@@ -1,12 +1,12 @@
-"""Arrays in, arrays of the same kind out: NumPy, CuPy, and whatever speaks DLPack or the CUDA array interface.
+"""Arrays in, arrays of the same kind out.
 
-8-bit floats are unknown to CuPy and often to DLPack: `to_numpy` and `to_cupy` move such arrays by
-their bits, as unsigned integers of the same width.
+NumPy, CuPy, and whatever speaks DLPack or the CUDA array interface are accepted. 8-bit floats are
+unknown to CuPy and often to DLPack: `to_numpy` and `to_cupy` move such arrays by their bits, as
+unsigned integers of the same width.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from functools import cache
 from typing import Any
 
@@ -16,16 +16,16 @@ from ..errors import BadType
 
 
 @cache
-def _library(kind: Hashable) -> str:
-    assert isinstance(kind, type)
-    if issubclass(kind, (np.ndarray, np.generic)):
+def _library(owner: type[Any]) -> str:
+    if issubclass(owner, (np.ndarray, np.generic)):
         return "numpy"
-    return kind.__module__.partition(".")[0].removesuffix("lib")
+    return owner.__module__.partition(".")[0].removesuffix("lib")
 
 
 def kind(array: Any) -> str:
-    """Return the library that an array belongs to: "numpy", "cupy", "torch", "jax" or another module's name."""
-    return _library(type(array))
+    """Return the library of an array: "numpy", "cupy", "torch", "jax" or another module's name."""
+    owner: Any = type(array)
+    return _library(owner)
 
 
 def on_cuda(array: Any) -> bool:
@@ -43,7 +43,7 @@ def _is_array(array: Any) -> bool:
 
 
 def _torch_bits(tensor: Any) -> tuple[Any, np.dtype[Any] | None]:
-    """Return a torch tensor in a dtype that NumPy and CuPy know, and the ml_dtypes dtype it stands for."""
+    """Return a tensor in a dtype that NumPy and CuPy know, and the ml_dtypes dtype it means."""
     import ml_dtypes
     import torch
 
@@ -63,13 +63,13 @@ def _torch_bits(tensor: Any) -> tuple[Any, np.dtype[Any] | None]:
 
 
 def to_numpy(array: Any, name: str = "array") -> np.ndarray[Any, Any]:
-    """Return an array as NumPy: itself where it is one, a view where memory can be shared, else a copy."""
+    """Return an array as NumPy: itself, a view where memory can be shared, else a copy."""
     if isinstance(array, (np.ndarray, np.generic)):
         return np.asarray(array)
     if not _is_array(array):
         raise BadType(
-            f"{name} is a {type(array).__name__}; legal: a NumPy or CuPy array, or any array with DLPack or "
-            "__cuda_array_interface__ (PyTorch, JAX)"
+            f"{name} is a {type(array).__name__}; legal: a NumPy or CuPy array, or any array "
+            "with DLPack or __cuda_array_interface__ (PyTorch, JAX)"
         )
     library = kind(array)
     if library == "cupy":
@@ -82,7 +82,7 @@ def to_numpy(array: Any, name: str = "array") -> np.ndarray[Any, Any]:
 
 
 def to_cupy(array: Any, name: str = "array") -> Any:
-    """Return an array as CuPy on the current device; dtypes unknown to CuPy travel as unsigned integers."""
+    """Return an array as CuPy on the current device; dtypes that it lacks travel as their bits."""
     import cupy
 
     if isinstance(array, cupy.ndarray):
@@ -96,7 +96,7 @@ def to_cupy(array: Any, name: str = "array") -> Any:
 
 
 def as_unsigned(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return the bits of an array whose dtype is not NumPy's own as unsigned integers; others unchanged."""
+    """Return an array of a dtype not NumPy's own as unsigned bits; others unchanged."""
     if array.dtype.kind in "biuf":
         return array
     return array.view(np.dtype(f"u{array.dtype.itemsize}"))
@@ -105,7 +105,8 @@ def as_unsigned(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def like(result: Any, template: Any) -> Any:
     """Return a result (NumPy or CuPy) as the kind of array that the caller gave.
 
-    Torch and JAX get it through DLPack; unsigned bits that they have no dtype for arrive as int32/int64.
+    Torch and JAX get it through DLPack; unsigned bits that they have no dtype for arrive as
+    int32/int64.
     """
     library = kind(template)
     if library == "numpy":

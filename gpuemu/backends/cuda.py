@@ -1,8 +1,8 @@
 """CUDA: compile `cuda_src` through NVRTC to cubins, cache them, launch kernels.
 
-CuPy's own compiler front end appends `-ftz=true`, which flushes subnormals even in conversions, and it
-targets plain `sm_90`. So cubins are compiled here, kept on disk under a key that covers every source
-file, the options, the architecture and NVRTC's version, and loaded by CuPy only as binaries.
+CuPy's own compiler front end appends `-ftz=true`, which flushes subnormals even in conversions, and
+it targets plain `sm_90`. So cubins are compiled here, kept on disk under a key that covers every
+source file, the options, the architecture and NVRTC's version, and loaded by CuPy only as binaries.
 """
 
 from __future__ import annotations
@@ -98,14 +98,14 @@ def _compile(source: str, defines: Defines, arch: str, want: str) -> bytes:
     finally:
         nvrtc.destroyProgram(program)
     if isinstance(data, bytes):
-        # CuPy cuts the last byte off, which is the zero that ends the program headers: tools that check
-        # the file's size refuse it without.
+        # CuPy cuts the last byte off, which is the zero that ends the program headers: tools that
+        # check the file's size refuse it without.
         return data + b"\0"
     return str(data).encode()
 
 
 def cubin_path(source: str, defines: Defines | None = None, arch: str = "sm_90a") -> Path:
-    """Return the cached binary of one source file for one architecture, compiled now if it is not there.
+    """Return the cached binary of one source file for one architecture, compiled now if missing.
 
     Parameters
     ----------
@@ -143,19 +143,24 @@ def ptx(source: str, defines: Defines | None = None, arch: str = "sm_90a") -> st
 
 
 def device_arch() -> str:
-    """Return the architecture of the current device, with the `a` that unlocks Hopper's own instructions."""
+    """Return the current device's architecture, with the `a` that unlocks Hopper's instructions."""
     import cupy
 
     capability = str(cupy.cuda.Device().compute_capability)
     return f"sm_{capability}a" if capability == "90" else f"sm_{capability}"
 
 
+def as_struct(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return an array as the single element that CuPy passes by value; itself where it is one."""
+    return array if array.size == 1 else array.view(f"V{array.nbytes}")
+
+
 class Kernel:
     """One loaded kernel, launched on the caller's current device and stream.
 
-    Arguments are CuPy arrays (pointers), NumPy scalars, or NumPy arrays (structs by value). CuPy passes
-    a Python float to a `float` parameter as garbage, so Python numbers are refused here, the one place
-    where kernels are launched.
+    Arguments are CuPy arrays (pointers), NumPy scalars, or NumPy arrays (structs by value). CuPy
+    passes a Python float to a `float` parameter as garbage, so Python numbers are refused here, the
+    one place where kernels are launched.
     """
 
     def __init__(self, function: Any, name: str) -> None:
@@ -165,7 +170,7 @@ class Kernel:
     def __call__(
         self, grid: Sequence[int], block: Sequence[int], args: Sequence[Any], shared_mem: int = 0
     ) -> None:
-        """Launch: `grid` blocks of `block` threads with `shared_mem` bytes of dynamic shared memory."""
+        """Launch `grid` blocks of `block` threads, `shared_mem` bytes of dynamic shared memory."""
         import cupy
 
         for position, value in enumerate(args):
@@ -175,7 +180,7 @@ class Kernel:
                     "legal: a CuPy array, or a NumPy scalar or struct of the parameter's dtype"
                 )
         # CuPy passes a NumPy array by value where it has a single element.
-        args = [x.view(f"V{x.nbytes}") if isinstance(x, np.ndarray) else x for x in args]
+        args = [as_struct(x) if isinstance(x, np.ndarray) else x for x in args]
         if shared_mem > 48 * 1024:
             self._function.max_dynamic_shared_size_bytes = shared_mem
         self._function(tuple(grid), tuple(block), tuple(args), shared_mem=shared_mem)

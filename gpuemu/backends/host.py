@@ -1,6 +1,7 @@
-"""The host build: the same `cuda_src` headers compiled by the machine's C++ compiler, called through ctypes.
+"""The host build: the `cuda_src` headers compiled by the C++ compiler, called through ctypes.
 
-It is how a machine without a GPU tests the code that the GPU runs, and the fastest way to run it there.
+It is how a machine without a GPU tests the code that the GPU runs, and the fastest way to run it
+there.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ SANITIZE = ("-fsanitize=undefined", "-fno-sanitize-recover=undefined", "-O1")
 
 @cache
 def compiler() -> str | None:
-    """Return the path of the C++ compiler: `$CXX`, else g++, else clang++; None where there is none."""
+    """Return the path of the C++ compiler: `$CXX`, else g++, else clang++; None without any."""
     for name in (os.environ.get("CXX"), "g++", "clang++"):
         found = shutil.which(name) if name else None
         if found:
@@ -117,5 +118,5 @@ def build(domain: str, sanitize: bool = False) -> Path:
 
 @cache
 def library(domain: str) -> ctypes.CDLL:
-    """Return the loaded host build of a domain; `GPUEMU_HOST_SANITIZE=1` takes the sanitized one."""
+    """Return the loaded host build of a domain; `GPUEMU_HOST_SANITIZE=1`: the sanitized one."""
     return ctypes.CDLL(str(build(domain, os.environ.get("GPUEMU_HOST_SANITIZE") == "1")))

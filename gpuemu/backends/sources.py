@@ -1,4 +1,4 @@
-"""Where `cuda_src` lies and what identifies its text: the part of every cache key that both builds share."""
+"""Where `cuda_src` lies and what identifies its text: the part of a cache key both builds share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..errors import GpuemuError
 
 @cache
 def directory() -> Path:
-    """Return the folder of kernel sources: inside the installed package, or beside it in a checkout."""
+    """Return the folder of kernel sources: in the installed package, or beside it in a checkout."""
     package = Path(__file__).resolve().parent.parent
     for candidate in (package / "cuda_src", package.parent / "cuda_src"):
         if (candidate / "common.cuh").is_file():
@@ -26,7 +26,7 @@ def directory() -> Path:
 
 @cache
 def digest() -> str:
-    """Return a hash of every file of `cuda_src`, names and contents: an edit anywhere makes new keys."""
+    """Return a hash of every file of `cuda_src`, name and contents: any edit makes new keys."""
     state = hashlib.sha256()
     for path in sorted(directory().iterdir()):
         if path.is_file():
@@ -35,7 +35,10 @@ def digest() -> str:
 
 
 def cache_directory() -> Path:
-    """Return the folder for compiled code, made if needed: `$GPUEMU_CACHE_DIR` or the user's cache folder."""
+    """Return the folder for compiled code, made if needed.
+
+    It is `$GPUEMU_CACHE_DIR`, or a folder in the user's cache.
+    """
     chosen = os.environ.get("GPUEMU_CACHE_DIR")
     if chosen:
         path = Path(chosen)
@@ -55,7 +58,7 @@ def cache_directory() -> Path:
 
 
 def store(path: Path, data: bytes) -> None:
-    """Write a file under a temporary name, then rename: two processes may compile the same thing at once."""
+    """Write a file under a temporary name, then rename: two processes may compile it at once."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
     try:
         with os.fdopen(handle, "wb") as file:

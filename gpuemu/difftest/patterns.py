@@ -56,8 +56,11 @@ def ties(spec: Spec, s: Stream) -> Matrices:
     A, B, _ = zeros(spec, s)
     first, second = two_places(spec, s)
     ea, eb = s.between(*window(spec.a), *spec.rows), s.between(*window(spec.b), *spec.columns)
-    tip_a, tip_b = s.between(0, 12, *spec.rows), s.between(0, 12, *spec.columns)
-    put(A, B, second, s.sign(*spec.rows) * power(ea - tip_a), power(eb - tip_b) * (tip_b % 4 > 0))
+    # One distance a case, or one or two more, so that every distance meets every kind of tie.
+    tip = s.choose(np.array([*range(16), 20, 24, 30]), 1, 1)
+    tip_a, tip_b = tip // 2 + s.below(2, *spec.rows), tip - tip // 2 + s.below(3, *spec.columns)
+    b = power(eb - tip_b) * (s.below(4, *spec.columns) > 0)
+    put(A, B, second, s.sign(*spec.rows) * power(ea - tip_a), b)
     halves = 1 + 2 * s.below(4, *spec.rows) * (spec.a.mantissa_bits > 2)
     put(
         A, B, first, s.sign(*spec.rows) * halves * power(np.minimum(ea, spec.a.emax - 3)), power(eb)

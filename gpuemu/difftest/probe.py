@@ -82,12 +82,12 @@ class Unit:
     @property
     def top(self) -> int:
         """Return the exponent of the largest product that probes use."""
-        return min(self.a.emax + self.b.emax - 1, 60)
+        return min(int(self.a.emax + self.b.emax - 1), 60)
 
     @property
     def bottom(self) -> int:
         """Return the exponent of the smallest product of normal numbers, or of the result's."""
-        return max(self.a.emin + self.b.emin, -60)
+        return max(int(self.a.emin + self.b.emin), -60)
 
     def dots(self, questions: list[tuple[Terms, float]]) -> Array:
         """Return D[0, 0], as float64, of products and an accumulator."""
@@ -164,8 +164,8 @@ def probe(subject: Subject, i: Instruction) -> Features:
 def _links(unit: Unit) -> tuple[tuple[int, ...], ...]:
     """Two halves of a last place reach C only where they are summed before they meet it.
 
-    An accumulator that is cut between links loses even the sum: then the halves are made larger, until
-    all links have one size.
+    An accumulator that is cut between links loses even the sum: then the halves are made larger,
+    until all links have one size.
     """
     first_try = _links_at(unit, unit.precision)
     for bits in range(unit.precision, unit.precision - 14, -1):
@@ -238,7 +238,7 @@ def _product(unit: Unit, links: tuple[tuple[int, ...], ...]) -> tuple[int | None
 
 def _rounding(answers: Array) -> str:
     """Name the rounding of 1.5, -1.5, 0.75, -0.75 units to whole units."""
-    names = {
+    names: dict[tuple[float, ...], str] = {
         (1.0, -1.0, 0.0, 0.0): "zero",
         (1.0, -2.0, 0.0, -1.0): "down",
         (2.0, -1.0, 1.0, 0.0): "up",
@@ -273,7 +273,10 @@ def _output_rounding(unit: Unit) -> str:
     asked = [({0: (sign * 1.5, e + 1)}, sign * c * 1.5) for sign in (1.0, -1.0)]
     asked += [({0: (sign * 1.0, e)}, sign * c * 1.5) for sign in (1.0, -1.0)]
     d = (unit.dots(asked) - np.array([c, -c, c, -c]) * 1.5) / 2.0 ** (e + 2)
-    names = {(1.0, -1.0, 0.0, 0.0): "nearest", (0.0, 0.0, 0.0, 0.0): "zero"}
+    names: dict[tuple[float, ...], str] = {
+        (1.0, -1.0, 0.0, 0.0): "nearest",
+        (0.0, 0.0, 0.0, 0.0): "zero",
+    }
     names |= {(0.0, -1.0, 0.0, -1.0): "down", (1.0, 0.0, 1.0, 0.0): "up"}
     return names.get(tuple(float(x) + 0.0 for x in d), "unknown")
 

@@ -1,5 +1,7 @@
-"""The device side: a call as the ints that `cuda_src/mfma_config.cuh` and `mfma_batch.cuh` read, run by CUDA or
-by the host build of the same headers."""
+"""The device side: a call as ints, run by CUDA or by the host build of the same headers.
+
+The ints are those that `cuda_src/mfma_config.cuh` and `mfma_batch.cuh` read.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ OPERANDS = ("a", "b", "c", "idx", "scale_a", "scale_b")
 
 @dataclass(frozen=True)
 class Operands:
-    """Register images of one leading shape, as arrays of one library; idx and scales may be missing."""
+    """Register images of one leading shape and one library; idx and scales may be missing."""
 
     a: Any
     b: Any
@@ -94,8 +96,8 @@ def config(instruction: Instruction, model: Model, m: Modifiers) -> tuple[int, .
     )
     if narrow:
         b[SHIFT] = max(model.product_bits - fraction, 0)
-    # Products of narrow formats and their sums are multiples of a unit far above 2**-126: no step of a
-    # pairwise sum is subnormal unless the accumulator was.
+    # Products of narrow formats and their sums are multiples of a unit far above 2**-126: no step
+    # of a pairwise sum is subnormal unless the accumulator was.
     formats_ab = [instruction.operand_format(matrix, m.cbsz, m.blgp) for matrix in ("A", "B")]
     unit = sum(fmt.emin - fmt.mantissa_bits for fmt in formats_ab)
     never_subnormal = model.algorithm == "pairwise" and model.flush_inputs and unit >= -100
@@ -152,9 +154,9 @@ def kernel_modifiers(instruction: Instruction, m: Modifiers) -> tuple[int, ...]:
 def _collapse(
     shape: tuple[int, ...], strides: list[tuple[int, ...]]
 ) -> list[tuple[int, tuple[int, ...]]] | None:
-    """Merge neighbouring batch dimensions where every operand's strides allow; None where over two remain.
+    """Merge neighbouring batch dimensions where every operand's strides allow.
 
-    Returns a list of (size, stride of each operand), outermost first.
+    Returns a list of (size, stride of each operand), outermost first; None where over two remain.
     """
     merged: list[tuple[int, tuple[int, ...]]] = []
     for axis in reversed(range(len(shape))):
@@ -173,7 +175,7 @@ def _collapse(
 def _batch(
     instruction: Instruction, m: Modifiers, operands: list[Any], lead: tuple[int, ...]
 ) -> np.ndarray[Any, Any] | None:
-    """Return the fields of `Batch` as int64, or None where the strides need over two batch dimensions."""
+    """Return the fields of `Batch` as int64; None where strides need over two batch dimensions."""
     rank = len(lead)
     batch_strides, image_strides = [], []
     for x in operands:
@@ -212,7 +214,7 @@ def _is_dense(batch: np.ndarray[Any, Any]) -> bool:
 def _prepare(
     instruction: Instruction, m: Modifiers, operands: Operands, lead: tuple[int, ...]
 ) -> tuple[list[Any], np.ndarray[Any, Any]]:
-    """Return the operands, copied only where their strides cannot be expressed, and the batch fields."""
+    """Return the operands, copied only where their strides have no expression, and the batch."""
     found = [getattr(operands, name) for name in OPERANDS]
     for n, x in enumerate(found):
         if x is not None and any(s % 4 for s in x.strides):
@@ -282,8 +284,9 @@ def kernel_source(
 ) -> KernelSource:
     """Return the register-level kernel of an instruction and a model.
 
-    f64 and dense i8 run on the tensor cores, which compute the same bits; the rest runs lane by lane.
-    `dense` says that every register image is (vgprs, 64) without gaps and the batch has one dimension.
+    f64 and dense i8 run on the tensor cores, which compute the same bits; the rest runs lane by
+    lane. `dense` says that every register image is (vgprs, 64) without gaps and the batch has one
+    dimension.
     """
     fields = config(instruction, model, m)
     defines: dict[str, int | str] = {"GPUEMU_CONFIG": ",".join(map(str, fields))}
@@ -300,21 +303,24 @@ def kernel_source(
     return KernelSource("mfma.cu", defines, waves, registers.LANES, waves * size)
 
 
-OPERAND_FIELDS = (
-    ["bits", "exponent_bits", "mantissa_bits", "bias", "infinities", "nan", "used_bits", "shift", "vgprs", "items", "chunk"]
-)
+OPERAND_FIELDS = [
+    *["bits", "exponent_bits", "mantissa_bits", "bias", "infinities", "nan"],
+    *["used_bits", "shift", "vgprs", "items", "chunk"],
+]
 CONFIG_FIELDS = [
-    *["algorithm", "m", "n", "k", "blocks", "products", "d_vgprs", "sparse", "index_bits", "scaled"],
+    *["algorithm", "m", "n", "k", "blocks", "products", "d_vgprs"],
+    *["sparse", "index_bits", "scaled"],
     *(f"a.{name}" for name in OPERAND_FIELDS),
     *(f"b.{name}" for name in OPERAND_FIELDS),
-    *["group", "dense_grouping", "interleave", "narrow", "product_bits", "product_rounding", "merge_rounding"],
-    *["sum_bits", "sum_rounding", "accumulator_bits", "accumulator_rounding", "result_bits", "result_rounding"],
+    *["group", "dense_grouping", "interleave", "narrow"],
+    *["product_bits", "product_rounding", "merge_rounding", "sum_bits", "sum_rounding"],
+    *["accumulator_bits", "accumulator_rounding", "result_bits", "result_rounding"],
     *["output_rounding", "drop_tiny", "product_overflow", "flush_inputs", "flush_outputs"],
 ]
 
 
 def kernel_shape(instruction: Instruction, m: Modifiers) -> Modifiers:
-    """Return the modifiers that change a kernel's shape (formats of f8f6f4), the rest at their defaults."""
+    """Return the modifiers that change a kernel's shape (formats of f8f6f4), the rest default."""
     if instruction.modifiers.cbsz == "format":
         return Modifiers(cbsz=m.cbsz, blgp=m.blgp)
     return Modifiers()
@@ -344,13 +350,13 @@ def _launch(
     if blocks > 0x7FFFFFFF:
         raise BadValue(f"{waves} wavefronts in one call; legal: at most {0x7FFFFFFF * made.waves}")
     kernel = cuda.kernel(made.source, "mfma", made.defines)
-    return Launch(kernel, blocks, made.waves * made.threads, made.shared, batch)
+    return Launch(kernel, blocks, made.waves * made.threads, made.shared, cuda.as_struct(batch))
 
 
 def run_cuda(
     instruction: Instruction, model: Model, m: Modifiers, operands: Operands, lead: tuple[int, ...]
 ) -> Any:
-    """Run a batch on the current device and stream; CuPy uint32 in, uint32 (*lead, vgprs, 64) out."""
+    """Run a batch on the current device and stream: CuPy uint32, out as (*lead, vgprs, 64)."""
     cupy = _cupy()
     d = cupy.empty((*lead, instruction.vgprs["D"], registers.LANES), cupy.uint32)
     if d.size == 0:

@@ -1,4 +1,4 @@
-"""The door of the MFMA domain: validate, build the call, hand it to the dispatcher, return the result."""
+"""The door of the MFMA domain: validate, build the call, hand it to the dispatcher, return."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _remembered_call(
 
 
 def _call(instruction: Instruction, model: Any, neg: Any, op_sel: Any, **modifiers: Any) -> Call:
-    """Return `call`, remembered where the arguments can be looked up, for a model named or built in."""
+    """Return `call`, remembered if its arguments are hashable, for a model named or built in."""
     if isinstance(model, str):
         model = models.get(model)  # a name may come to mean another model
     try:
@@ -78,16 +78,19 @@ def _check_model(instruction: Instruction, model: models.Model, m: mods.Modifier
     """Raise where a model cannot compute an instruction's formats."""
     if model.output != instruction.formats["D"]:
         raise BadValue(
-            f"model {model.name} computes {model.output}; {instruction.mnemonic} wants {instruction.formats['D']}"
+            f"model {model.name} computes {model.output}; "
+            f"{instruction.mnemonic} wants {instruction.formats['D']}"
         )
     if instruction.kind == "mfma_scale" and model.algorithm != "aligned":
         raise BadValue(
-            f"model {model.name} is {model.algorithm!r}; scaled instructions want an 'aligned' model"
+            f"model {model.name} is {model.algorithm!r}; "
+            "scaled instructions want an 'aligned' model"
         )
     length = min(model.group, instruction.products)
     if length % model.interleave:
         raise BadValue(
-            f"model {model.name}: {model.interleave} partial sums do not share links of {length} products"
+            f"model {model.name}: {model.interleave} partial sums "
+            f"do not share links of {length} products"
         )
     if instruction.kind == "mfma_scale" and model.group > 32:
         raise BadValue(
@@ -127,7 +130,8 @@ def execute(
         See `gpuemu.mfma.modifiers.check`.
     idx : uint32 array (..., 1, 64)
         The sparsity index register of a sparse instruction: two bits for every stored item, in the
-        index set that cbsz and abid choose. ROCm's parameter page says otherwise; see docs/sparse.md.
+        index set that cbsz and abid choose. ROCm's parameter page says otherwise; see
+        docs/sparse.md.
     scale_a, scale_b : uint32 array (..., 1, 64)
         The scale registers of an mfma_scale instruction.
     model : Model or str, optional
@@ -233,7 +237,7 @@ def run(made: Call, given: dict[str, Any], backend: str, *, strict_index: bool =
     if backend == "host":
         return device.run_host(made.instruction, made.model, made.modifiers, operands, lead)
     waves = int(np.prod(lead, dtype=np.int64))
-    flat = [
+    flat: list[Any] = [
         None
         if x is None
         else np.broadcast_to(x, (*lead, *x.shape[-2:])).reshape(waves, *x.shape[-2:])
@@ -260,12 +264,13 @@ def equal_bits(
     instruction: Instruction, got: np.ndarray[Any, Any], want: np.ndarray[Any, Any]
 ) -> np.ndarray[Any, Any]:
     """Return where two D images agree, any NaN being equal to any other; bool (..., vgprs, 64)."""
-    same = got == want
+    same: np.ndarray[Any, Any] = got == want
     fmt = instruction.formats["D"]
     if fmt == "i32":
         return same
     if fmt == "f32":
-        return same | (np.isnan(got.view(np.float32)) & np.isnan(want.view(np.float32)))
+        same |= np.isnan(got.view(np.float32)) & np.isnan(want.view(np.float32))
+        return same
     pairs = [_doubles(x) for x in (got, want)]
     equal = (pairs[0].view(np.uint64) == pairs[1].view(np.uint64)) | (
         np.isnan(pairs[0]) & np.isnan(pairs[1])
@@ -289,12 +294,13 @@ def compare(
     vgpr, lane = where[-2:]
     i, options = made.instruction, made.modifiers.non_default()
     text = "".join(f", {name}={value!r}" for name, value in options.items())
-    names = ", ".join(n if len(n) == 1 else f"{n}={n}" for n in _expected(made))
+    names = ", ".join(n if len(n) == 1 else f"{n}={n}" for n in _expected(i, made.modifiers))
     raise Mismatch(
-        f"{i.mnemonic} ({i.arch}): {backend} and the oracle differ in {int((~same).sum())} of {same.size} registers; "
-        f"first: wavefront {where[:-2]}, VGPR {vgpr}, lane {lane}: {backend} {int(got[where]):08X}, "
-        f"oracle {int(want[where]):08X}. Repeat with the same registers: "
-        f"gpuemu.execute(gpuemu.instruction({i.mnemonic!r}, {i.arch!r}), {names}{text}, backend='check')"
+        f"{i.mnemonic} ({i.arch}): {backend} and the oracle differ in {int((~same).sum())} "
+        f"of {same.size} registers; first: wavefront {where[:-2]}, VGPR {vgpr}, lane {lane}: "
+        f"{backend} {int(got[where]):08X}, oracle {int(want[where]):08X}. Repeat with the same "
+        f"registers: gpuemu.execute(gpuemu.instruction({i.mnemonic!r}, {i.arch!r}), "
+        f"{names}{text}, backend='check')"
     )
 
 
@@ -314,8 +320,8 @@ def matrix_call(
     ----------
     instruction : Instruction
     A : array (..., blocks, M, K)
-        Of the format's dtype. A sparse instruction takes its K/2 stored columns with `idx`, or K dense
-        columns of 2:4 structure without.
+        Of the format's dtype. A sparse instruction takes its K/2 stored columns with `idx`, or K
+        dense columns of 2:4 structure without.
     B : array (..., blocks, K, N)
     C : array (..., blocks, M, N), optional
         Zeros where left out. The blocks dimension may be left out where there is one block.

@@ -1,8 +1,8 @@
 """The instruction table: one frozen row for every matrix instruction of every architecture.
 
-The rows lie in `instructions.json`, one a line. Their facts come from AMD's instruction set guides, its
-matrix instruction calculator 1.3.2, and the LLVM 22 assembler; `cycles_source` and `fidelity_source`
-say which.
+The rows lie in `instructions.json`, one a line. Their facts come from AMD's instruction set guides,
+its matrix instruction calculator 1.3.2, and the LLVM 22 assembler; `cycles_source` and
+`fidelity_source` say which.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from functools import cache, cached_property
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Literal
 
-from .. import formats
 from ..errors import BadType, BadValue, UnknownInstruction
+from ..formats import Format
+from ..formats import get as get_format
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,8 +46,8 @@ class ModifierRules:
     blgp : "lanes", "neg", "format" or "none"
     blgp_max : int
     blgp_documented : bool
-        False where AMD's calculator and documentation pages call blgp unsupported though the assembler
-        and the instruction set guide accept it.
+        False where AMD's calculator and documentation pages call blgp unsupported though the
+        assembler and the instruction set guide accept it.
     index_bits, index_sets : int
         Width and number of the index sets of a sparse instruction; 0 elsewhere.
     """
@@ -94,7 +95,8 @@ class Instruction:
     model : str
         The arithmetic model's name; see `gpuemu.models()`.
     fidelity : str
-        How sure the arithmetic is: "silicon-vectors", "published-model", "documented", "unverified".
+        How sure the arithmetic is: "silicon-vectors", "published-model", "documented",
+        "unverified".
     fidelity_source, cycles_source : str
     """
 
@@ -130,7 +132,7 @@ class Instruction:
 
     @property
     def flops(self) -> int:
-        """Return the floating-point (or integer) operations, two for each multiply-add; dense ones."""
+        """Return the operations (floating-point or integer), two for each dense multiply-add."""
         return 2 * self.M * self.N * self.K * self.blocks
 
     @property
@@ -145,16 +147,16 @@ class Instruction:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Return every name that finds this row: mnemonic, aliases, builtin, and those without prefix."""
+        """Return every name that finds this row; mnemonic, aliases, builtin also without prefix."""
         full = (self.mnemonic, *self.aliases, *((self.builtin,) if self.builtin else ()))
         short = (name.removeprefix("v_").removeprefix("__builtin_amdgcn_") for name in full)
         return (*full, *short)
 
-    def operand_format(self, matrix: str, cbsz: int = 0, blgp: int = 0) -> formats.Format:
-        """Return the number format of a matrix, under the cbsz and blgp that choose it on f8f6f4."""
+    def operand_format(self, matrix: str, cbsz: int = 0, blgp: int = 0) -> Format:
+        """Return the number format of a matrix, which cbsz and blgp choose on f8f6f4."""
         name = self.formats[check_matrix(matrix)]
         if name != "f8f6f4":
-            return formats.get(name)
+            return get_format(name)
         code = cbsz if matrix == "A" else blgp
         if not 0 <= code < len(F8F6F4):
             field = "cbsz" if matrix == "A" else "blgp"
@@ -162,17 +164,17 @@ class Instruction:
                 f"{field}={code} names no format; legal on {self.mnemonic}: "
                 + ", ".join(f"{n} {name}" for n, name in enumerate(F8F6F4))
             )
-        return formats.get(F8F6F4[code])
+        return get_format(F8F6F4[code])
 
     def operand_vgprs(self, matrix: str, cbsz: int = 0, blgp: int = 0) -> int:
-        """Return the registers of a lane that a matrix takes, under the formats that cbsz and blgp choose."""
+        """Return the registers of a lane that a matrix takes, in the formats of cbsz and blgp."""
         if self.formats.get(matrix) == "f8f6f4":
             bits = self.operand_format(matrix, cbsz, blgp).bits
             return self.vgprs[matrix] * bits // 8
         return self.vgprs[matrix]
 
     def shape(self, matrix: str) -> tuple[int, int, int]:
-        """Return (blocks, rows, columns) of a matrix; A of a sparse instruction by its stored columns."""
+        """Return (blocks, rows, columns) of a matrix; sparse A by its stored columns."""
         rows_columns = {"A": (self.M, self.products), "B": (self.K, self.N)}
         rows, columns = rows_columns.get(check_matrix(matrix), (self.M, self.N))
         return self.blocks, rows, columns
@@ -264,8 +266,8 @@ def instruction(name: str, arch: str | None = None) -> Instruction:
     name : str
         Such as "v_mfma_f32_32x32x8_f16", its old alias, or "__builtin_amdgcn_mfma_f32_32x32x8f16".
     arch : str, optional
-        "gfx908", "gfx90a", "gfx942" or "gfx950"; may be left out where one architecture alone has the
-        name.
+        "gfx908", "gfx90a", "gfx942" or "gfx950"; may be left out where one architecture alone has
+        the name.
 
     Raises
     ------

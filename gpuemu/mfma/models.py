@@ -1,27 +1,28 @@
 """Arithmetic models: how one output is computed from its products, as data rows.
 
-An instruction computes D from C and K products along ascending k, in links of `group` products. What
-happens inside a link is the model's algorithm:
+An instruction computes D from C and K products along ascending k, in links of `group` products.
+What happens inside a link is the model's algorithm:
 
 fma
     One fused multiply-add a product, rounded to nearest even.
 exact
     Accumulator and products are summed without error and rounded once.
 pairwise
-    binary32 products, summed in a tree of two or four, then added to the accumulator; every step rounds.
+    binary32 products, summed in a tree of two or four, then added to the accumulator; every step
+    rounds.
 aligned
-    Products are aligned to their largest exponent and cut at `product_bits` fraction bits; their sum and
-    the accumulator are aligned again, cut, added, cut once more, and rounded to binary32.
+    Products are aligned to their largest exponent and cut at `product_bits` fraction bits; their
+    sum and the accumulator are aligned again, cut, added, cut once more, and rounded to binary32.
 integer
     Exact, modulo 2**32.
 
 The parameters of the CDNA1 to CDNA3 rows are those of the published model MMA-Sim 2.1.1
-(arXiv:2511.10909v2), whose authors compared it with MI100, MI250X and MI300X. Rows marked `unverified`
-have no public measurement: their parameters are inferred from throughput, and anyone who has measured
-the chip can replace them with `register`.
+(arXiv:2511.10909v2), whose authors compared it with MI100, MI250X and MI300X. Rows marked
+`unverified` have no public measurement: their parameters are inferred from throughput, and anyone
+who has measured the chip can replace them with `register`.
 
-No model fixes NaN payloads or the sign of a zero that an `exact` or `aligned` sum ends in; every NaN
-result here is 0x7FC00000 (0x7FF8000000000000 for f64), every such zero is +0.
+No model fixes NaN payloads or the sign of a zero that an `exact` or `aligned` sum ends in; every
+NaN result here is 0x7FC00000 (0x7FF8000000000000 for f64), every such zero is +0.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ class Model:
     input_bits : int or None
         Mantissa bits that the multiplier reads of A and B; the rest is cut off.
     product_bits, product_rounding
-        aligned: fraction bits kept of a product below its partial sum's largest exponent, and how the
-        rest is rounded.
+        aligned: fraction bits kept of a product below its partial sum's largest exponent, and how
+        the rest is rounded.
     merge_rounding
         aligned: of a partial sum, when it is brought to the largest exponent of all.
     sum_bits, sum_rounding; accumulator_bits, accumulator_rounding
@@ -125,7 +126,8 @@ class Model:
         outputs = {"fma": ("f32", "f64"), "integer": ("i32",)}.get(self.algorithm, ("f32",))
         if self.output not in outputs:
             raise BadValue(
-                f"output={self.output!r} of an algorithm {self.algorithm!r}; legal: {', '.join(outputs)}"
+                f"output={self.output!r} of an algorithm {self.algorithm!r}; "
+                f"legal: {', '.join(outputs)}"
             )
         if self.output == "f64" and (
             self.flush_inputs or self.flush_outputs or self.input_bits is not None

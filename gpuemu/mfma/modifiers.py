@@ -1,14 +1,15 @@
 """Modifiers of a call and their legality: the one place where both are decided.
 
-Three modes. `strict` (default) accepts what the manuals define and raises for the rest. `llvm` accepts
-every value that the LLVM assembler encodes and computes it by the general formula. `truncate` keeps the
-low bits of the encoding's fields, as the compiler builtins do.
+Three modes. `strict` (default) accepts what the manuals define and raises for the rest. `llvm`
+accepts every value that the LLVM assembler encodes and computes it by the general formula.
+`truncate` keeps the low bits of the encoding's fields, as the compiler builtins do.
 
 Two questions on which AMD's own texts disagree are switches:
 
-- `broadcast`: "grouped" (cbsz splits the blocks into groups of 2**cbsz, each reads its block number abid;
-  the ROCm parameter page, the calculator, the field tables of the guides) or "lane_block" (all lanes read
-  the abid-th of 2**cbsz spans of lanes; section 7.1.5.1 of the CDNA3 guide and AMD's emulator).
+- `broadcast`: "grouped" (cbsz splits the blocks into groups of 2**cbsz, each reads its block number
+  abid; the ROCm parameter page, the calculator, the field tables of the guides) or "lane_block"
+  (all lanes read the abid-th of 2**cbsz spans of lanes; section 7.1.5.1 of the CDNA3 guide and
+  AMD's emulator).
 - `output_layout` of the f64 4x4x4 instruction: "calculator" (lane 16 i + 4 b + j) or "formula" (the
   guide's general formula, lane 4 i + 16 b + j).
 """
@@ -54,7 +55,7 @@ class Modifiers:
     output_layout: str = "calculator"
 
     def index_set(self, instruction: Instruction) -> int:
-        """Return which index set a sparse instruction reads: abid where the low bits of cbsz are 0, else 0."""
+        """Return the index set that a sparse call reads: abid where cbsz % 4 is 0, else 0."""
         sets = instruction.modifiers.index_sets
         return self.abid % sets if sets > 1 and self.cbsz % 4 == 0 else 0
 
@@ -65,11 +66,11 @@ class Modifiers:
 
 
 def constant(name: str, value: Any) -> int:
-    """Return a modifier as int; anything that a compiler would call non-constant raises `BadType`."""
+    """Return a modifier as int; what a compiler would call non-constant raises `BadType`."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
         raise BadType(
-            f"{name}={value!r} is a {type(value).__name__}; modifiers are constants of the instruction: "
-            "legal is an int"
+            f"{name}={value!r} is a {type(value).__name__}; modifiers are constants of the "
+            "instruction: legal is an int"
         )
     return int(value)
 
@@ -104,8 +105,8 @@ def check(
     ----------
     instruction : Instruction
     cbsz, abid, blgp : int
-        On f64 of gfx942 and gfx950, blgp is the builtin's argument: its bits 0, 1, 2 negate A, B, C.
-        On f8f6f4, cbsz and blgp name the formats of A and B.
+        On f64 of gfx942 and gfx950, blgp is the builtin's argument: its bits 0, 1, 2 negate A, B,
+        C. On f8f6f4, cbsz and blgp name the formats of A and B.
     neg : (int, int, int)
     op_sel : (int, int)
     legality : "strict", "llvm" or "truncate"
@@ -191,13 +192,15 @@ def _check_fields(instruction: Instruction, m: Modifiers) -> None:
         for name, value in (("cbsz", m.cbsz), ("blgp", m.blgp)):
             if value >= len(F8F6F4):
                 raise IllegalModifier(
-                    f"{name}={value} is a reserved format code; legal: 0..4 = {', '.join(F8F6F4)} {where}"
+                    f"{name}={value} is a reserved format code; "
+                    f"legal: 0..4 = {', '.join(F8F6F4)} {where}"
                 )
     if m.output_layout != "calculator" and not (
         instruction.formats["D"] == "f64" and instruction.blocks > 1
     ):
         raise IllegalModifier(
-            f"output_layout={m.output_layout!r} is a switch of the f64 4x4x4 instruction only {where}"
+            f"output_layout={m.output_layout!r} is a switch of "
+            f"the f64 4x4x4 instruction only {where}"
         )
 
 
@@ -212,8 +215,8 @@ def _check_strict(instruction: Instruction, m: Modifiers) -> None:
         if m.abid >= 1 << m.cbsz:
             raise IllegalModifier(
                 f"abid={m.abid} needs cbsz>={m.abid.bit_length()}; {instruction.mnemonic} has "
-                f"{instruction.blocks} blocks, so cbsz<={rules.cbsz_max}; legal with cbsz={m.cbsz}: "
-                f"abid 0..{(1 << m.cbsz) - 1} ({instruction.arch})"
+                f"{instruction.blocks} blocks, so cbsz<={rules.cbsz_max}; "
+                f"legal with cbsz={m.cbsz}: abid 0..{(1 << m.cbsz) - 1} ({instruction.arch})"
             )
     elif rules.cbsz == "none" and instruction.kind == "mfma":
         reason = (

@@ -1,8 +1,8 @@
 """Where every matrix element lies in the registers, and moving matrices in and out of them.
 
-A layout is an int array (blocks, rows, columns, 4): the VGPR, the lane, the first bit in that VGPR, and
-the width in bits. Items are packed little-endian; 64-bit items take two VGPRs, low word first, and 6-bit
-items may straddle two.
+A layout is an int array (blocks, rows, columns, 4): the VGPR, the lane, the first bit in that VGPR,
+and the width in bits. Items are packed little-endian; 64-bit items take two VGPRs, low word first,
+and 6-bit items may straddle two.
 
 Sources: CDNA3 guide 7.1.4 and CDNA4 guide 7.1.4, 7.1.5, 7.5.1, AMD's matrix instruction calculator.
 """
@@ -49,7 +49,7 @@ def source_lanes_b(instruction: Instruction, m: mods.Modifiers) -> Array:
 
 
 def chunk(instruction: Instruction, matrix: str, m: mods.Modifiers) -> int:
-    """Return how many neighbours along k a lane holds in a row before the next lane group takes over."""
+    """Return how many neighbours along k a lane holds before the next lane group takes over."""
     rows = instruction.M if matrix == "A" else instruction.N
     columns = instruction.products if matrix == "A" else instruction.K
     per_lane = columns * rows * instruction.blocks // LANES
@@ -97,7 +97,8 @@ def _result_layout(instruction: Instruction, m: mods.Modifiers) -> Array:
         else:
             item, lane = np.zeros_like(i), 16 * i + 4 * b + j
         return np.stack([2 * item, lane, np.zeros_like(i), np.full_like(i, 64)], axis=-1)
-    # Rows come in fours; blocks, then fours of rows, fill the lanes, the rest goes to further registers.
+    # Rows come in fours; blocks, then fours of rows, fill the lanes, the rest goes to further
+    # registers.
     lane_blocks = -(-LANES // (N * M // 4))
     lane_rows = LANES // lane_blocks // N
     groups = M // (4 * lane_rows)
@@ -107,7 +108,7 @@ def _result_layout(instruction: Instruction, m: mods.Modifiers) -> Array:
 
 
 def _pair_layout(stored: Array) -> Array:
-    """Spread the layout of stored items over the four dense columns that each pair of them serves."""
+    """Spread the layout of stored items over the four dense columns that each pair serves."""
     pairs = stored[:, :, ::2].copy()
     pairs[..., 3] *= 2
     return np.repeat(pairs, 4, axis=2)
@@ -170,8 +171,8 @@ def layout(instruction: Instruction, matrix: str, **modifiers: Any) -> Array:
     Returns
     -------
     int array (blocks, rows, columns, 4)
-        VGPR, lane, first bit, bits. A of a sparse instruction has its K dense columns: each of a group
-        of four names the two stored items of that group. Read-only.
+        VGPR, lane, first bit, bits. A of a sparse instruction has its K dense columns: each of a
+        group of four names the two stored items of that group. Read-only.
 
     >>> from gpuemu.mfma.instructions import instruction
     >>> layout(instruction("v_mfma_f32_32x32x8_f16", "gfx942"), "D")[0, 12, 0].tolist()
@@ -180,12 +181,14 @@ def layout(instruction: Instruction, matrix: str, **modifiers: Any) -> Array:
     m = mods.check(instruction, **modifiers)
     if matrix == "K" and not instruction.sparse:
         raise BadValue(
-            f"matrix 'K' (index fields) exists on sparse instructions only, not on {instruction.mnemonic}"
+            f"matrix 'K' (index fields) exists on sparse instructions only, "
+            f"not on {instruction.mnemonic}"
         )
     if matrix in ("SCALE_A", "SCALE_B"):
         if instruction.kind != "mfma_scale":
             raise BadValue(
-                f"matrix {matrix!r} exists on mfma_scale instructions only, not on {instruction.mnemonic}"
+                f"matrix {matrix!r} exists on mfma_scale instructions only, "
+                f"not on {instruction.mnemonic}"
             )
         return _layout(instruction, matrix, m)
     if matrix == "A" and instruction.sparse:
@@ -197,7 +200,7 @@ def layout(instruction: Instruction, matrix: str, **modifiers: Any) -> Array:
 def _slots(
     instruction: Instruction, matrix: str, m: mods.Modifiers
 ) -> tuple[tuple[int, Array, Array], ...]:
-    """Group the items of a matrix by first bit: (first bit, flat matrix index, VGPR * 64 + lane)."""
+    """Group a matrix's items by first bit: (first bit, flat matrix index, VGPR * 64 + lane)."""
     where = _layout(instruction, matrix, m).reshape(-1, 4)
     flat = where[:, 0] * LANES + where[:, 1]
     groups = []
@@ -208,7 +211,7 @@ def _slots(
 
 
 def gather(instruction: Instruction, matrix: str, image: Array, m: mods.Modifiers) -> Array:
-    """Return the bits of a matrix (..., blocks, rows, columns) from its register image; modifiers applied."""
+    """Return a matrix's bits (..., blocks, rows, columns) from its register image and modifiers."""
     shape = instruction.shape(matrix)
     fmt = instruction.operand_format(matrix, m.cbsz, m.blgp)
     words = image.reshape(*image.shape[:-2], image.shape[-2] * LANES)
@@ -226,8 +229,10 @@ def gather(instruction: Instruction, matrix: str, image: Array, m: mods.Modifier
 
 
 def scatter(instruction: Instruction, matrix: str, bits: Array, m: mods.Modifiers) -> Array:
-    """Return the register image (..., vgprs, 64) of a matrix of bits; where a modifier maps many elements to one
-    place, the last one stays."""
+    """Return the register image (..., vgprs, 64) of a matrix of bits.
+
+    Where a modifier maps many elements to one place, the last one stays.
+    """
     fmt = instruction.operand_format(matrix, m.cbsz, m.blgp)
     vgprs = instruction.operand_vgprs(matrix, m.cbsz, m.blgp)
     lead = bits.shape[:-3]
@@ -247,7 +252,7 @@ def scatter(instruction: Instruction, matrix: str, bits: Array, m: mods.Modifier
 def matrix_bits(
     instruction: Instruction, matrix: str, values: Any, m: mods.Modifiers, *, bits: bool = True
 ) -> Array:
-    """Return a matrix's items as unsigned bits (..., blocks, rows, columns), dtype and shape checked."""
+    """Return a matrix as unsigned bits (..., blocks, rows, columns), dtype and shape checked."""
     array = arrays.to_numpy(values, f"matrix {matrix}")
     fmt = instruction.operand_format(matrix, m.cbsz, m.blgp)
     found = formats.bits_of(
@@ -279,11 +284,13 @@ def check_image(instruction: Instruction, matrix: str, array: Any, vgprs: int) -
     """Raise unless an array is uint32 (..., vgprs, 64)."""
     if array.dtype != np.uint32:
         raise BadType(
-            f"registers of {matrix} have dtype {array.dtype}; a register image is uint32 (..., vgprs, 64)"
+            f"registers of {matrix} have dtype {array.dtype}; "
+            "a register image is uint32 (..., vgprs, 64)"
         )
     if array.shape[-2:] != (vgprs, LANES):
         raise BadShape(
-            f"registers of {matrix} have shape {tuple(array.shape)}; {instruction.mnemonic} ({instruction.arch}) "
+            f"registers of {matrix} have shape {tuple(array.shape)}; "
+            f"{instruction.mnemonic} ({instruction.arch}) "
             f"wants (..., {vgprs}, {LANES}) = (..., vgprs, lanes)"
         )
 
@@ -296,8 +303,9 @@ def pack(instruction: Instruction, matrix: str, values: Any, **modifiers: Any) -
     instruction : Instruction
     matrix : "A", "B", "C" or "D"
     values : array (..., blocks, rows, columns)
-        Of the format's dtype, or its bits as unsigned integers of the same element size. (..., rows,
-        columns) where there is a single block. A of a sparse instruction has its K/2 stored columns.
+        Of the format's dtype, or its bits as unsigned integers of the same element size. (...,
+        rows, columns) where there is a single block. A of a sparse instruction has its K/2 stored
+        columns.
     **modifiers
         See `modifiers.check`. The image is such that the instruction with these modifiers reads
         `values`; lanes that no element comes from are zero.
@@ -332,7 +340,7 @@ def pack(instruction: Instruction, matrix: str, values: Any, **modifiers: Any) -
 
 
 def unpack(instruction: Instruction, matrix: str, image: Any, **modifiers: Any) -> Any:
-    """Return the matrix that a register image holds, as the instruction with these modifiers reads it.
+    """Return the matrix that a register image holds, as the instruction reads it.
 
     Parameters
     ----------

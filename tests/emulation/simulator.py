@@ -6,6 +6,7 @@ It checks what the host build cannot: the kernels' own indexing, launches, the p
 from __future__ import annotations
 
 import ctypes
+import functools
 import hashlib
 import subprocess
 import sys
@@ -121,13 +122,24 @@ class Cublas:
 
     def gemmEx(self, _handle: int, *args: int) -> None:
         """Take the arguments of cublasGemmEx in its order."""
-        ta, tb, m, n, k, _alpha, a, _, lda, b, _, ldb, _beta, c, _, ldc, compute, _ = args
+        ta, tb, m, n, k, _alpha, a, kind, lda, b, _, ldb, _beta, c, _, ldc, compute, _ = args
+        if kind != 3:
+            return self._native(args)
         assert (ta, tb, compute) == (1, 0, 72)
         assert all(x % 4 == 0 for x in (m, n, k, lda, ldb, ldc))
         assert a % 16 == b % 16 == c % 16 == 0
         x, y = _matrix(a, m, k, lda, np.int8), _matrix(b, n, k, ldb, np.int8)
         exact = y.astype(np.float64) @ x.astype(np.float64).T
         _matrix(c, n, m, ldc, np.int32)[...] = exact.astype(np.int64).astype(np.int32)
+        return None
+
+    def _native(self, args: tuple[int, ...]) -> None:
+        ta, tb, m, n, k, _alpha, a, kind, lda, b, _, ldb, _beta, c, _, ldc, compute, _ = args
+        assert (kind, compute) in ((0, 68), (1, 70))
+        dtype = (np.float32, np.float64)[kind]
+        x = _matrix(a, m, k, lda, dtype) if ta else _matrix(a, k, m, lda, dtype).T
+        y = _matrix(b, k, n, ldb, dtype).T if tb else _matrix(b, n, k, ldb, dtype)
+        _matrix(c, n, m, ldc, dtype)[...] = y @ x.T if not tb else y.T @ x.T
 
     def gemmStridedBatchedEx(self, handle: int, *args: int) -> None:
         """Take the arguments of cublasGemmStridedBatchedEx in its order."""
@@ -136,6 +148,19 @@ class Cublas:
         for i in range(count):
             operands = (a + i * sa, at, lda, b + i * sb, bt, ldb, beta, c + 4 * i * sc, ct, ldc)
             self.gemmEx(handle, ta, tb, m, n, k, alpha, *operands, compute, algorithm)
+
+
+class Memory:
+    """An allocation, or a place in it."""
+
+    def __init__(self, ptr: int, memory: Any) -> None:
+        self.ptr, self._memory = ptr, memory
+
+    def __add__(self, offset: int) -> Memory:
+        return Memory(self.ptr + offset, self._memory)
+
+    def memset_async(self, value: int, size: int) -> None:
+        ctypes.memset(self.ptr, value, size)
 
 
 def _fake_cupy() -> types.ModuleType:
@@ -151,10 +176,11 @@ def _fake_cupy() -> types.ModuleType:
         # Poison: what no kernel writes must not matter.
         memory = np.full(size + 256, 0x5B, np.uint8)
         address = memory.__array_interface__["data"][0]
-        return types.SimpleNamespace(ptr=-(-address // 256) * 256, memory=memory)
+        return Memory(-(-address // 256) * 256, memory)
 
     module.cuda = types.SimpleNamespace(
         alloc=alloc,
+        get_current_stream=lambda: types.SimpleNamespace(ptr=0),
         Device=lambda: types.SimpleNamespace(id=0, compute_capability="90"),
         runtime=types.SimpleNamespace(getDeviceProperties=lambda _: {"totalGlobalMem": 1 << 32}),
     )
@@ -163,9 +189,12 @@ def _fake_cupy() -> types.ModuleType:
 
 def install(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make `backend="cuda"` run here for the length of a test."""
-    from gpuemu.gemm.emulation import device_products
+    from gpuemu.gemm.emulation import cublaslt, device_products, device_steps
 
     monkeypatch.setitem(sys.modules, "cupy", _fake_cupy())
     monkeypatch.setattr(cuda, "why_unavailable", lambda: "")
     monkeypatch.setattr(cuda, "kernel", _kernel)
-    monkeypatch.setattr(device_products, "_cublas", lambda: (Cublas(), 0))
+    monkeypatch.setattr(cublaslt, "library", lambda device: None)
+    monkeypatch.setattr(device_products, "cublas", lambda: (Cublas(), 0))
+    fresh = functools.lru_cache(device_steps.program.__wrapped__)
+    monkeypatch.setattr(device_steps, "program", fresh)

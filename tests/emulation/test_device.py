@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gpuemu.errors import BadValue
-from gpuemu.gemm.emulation import device_plan, emulated_matmul, emulation_report
+from gpuemu.gemm.emulation import device_plan, device_steps, emulated_matmul, emulation_report
 
 from . import simulator
 
@@ -64,7 +64,7 @@ def test_blocks_and_batches(cuda_path: str, monkeypatch: pytest.MonkeyPatch) -> 
     """A workspace too small for the whole cuts rows and columns; a batch runs one by one."""
     monkeypatch.setattr(device_plan, "SMALLEST_BLOCK", 16)
     monkeypatch.setattr(device_plan, "ROW_BLOCK", 48)
-    device_plan.plan.cache_clear()
+    device_steps.program.cache_clear()
     random = np.random.default_rng(0)
     a, b = random.standard_normal((2, 70, 40)), random.standard_normal((1, 40, 50))
     for scheme, products in (("slices", 10), ("crt", 8)):
@@ -80,7 +80,7 @@ def test_blocks_and_batches(cuda_path: str, monkeypatch: pytest.MonkeyPatch) -> 
             assert report.products == 2 * products
     with pytest.raises(BadValue, match="needs at least"):
         emulated_matmul(a, b, mantissa_bits=30, workspace=1000, backend="cuda")
-    device_plan.plan.cache_clear()
+    device_steps.program.cache_clear()
 
 
 def test_split_k_and_int32_groups(cuda_path: str) -> None:

@@ -1,4 +1,4 @@
-"""What the MFMA tests share: rows as parameters, inputs of every class, and a comparison of bits."""
+"""What the MFMA tests share: rows as parameters, inputs of every class, a comparison of bits."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def options(m: Modifiers) -> dict[str, Any]:
 
 
 def sweep(i: gpuemu.Instruction) -> tuple[Modifiers, ...]:
-    """Return every legal combination of modifiers, both broadcast readings, both f64 4x4x4 layouts."""
+    """Return every legal combination of modifiers, broadcast readings and f64 4x4x4 layouts."""
     found = list(cases.sweep(i))
     if i.modifiers.cbsz == "broadcast":
         found += [

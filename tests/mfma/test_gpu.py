@@ -1,4 +1,4 @@
-"""CUDA against the oracle on a real device: every row, every legal modifier, a million outputs a model."""
+"""CUDA against the oracle on a device: every row, every modifier, a million outputs a model."""
 
 from __future__ import annotations
 

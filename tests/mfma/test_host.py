@@ -1,4 +1,4 @@
-"""The host build of the kernels' headers against the oracle: every row, every input class, every modifier."""
+"""The host build of the kernels against the oracle: every row, input class and modifier."""
 
 from __future__ import annotations
 

@@ -48,7 +48,10 @@ def test_equals_golden_layouts(arch: str) -> None:
 
 
 def test_broadcast_readings_part_where_the_sources_do() -> None:
-    """4x4x1, cbsz 2, abid 1: grouped feeds block 1 to 0-3 and 5 to 4-7; lane_block lanes 16-31 to all."""
+    """4x4x1, cbsz 2, abid 1.
+
+    Grouped feeds block 1 to 0-3 and 5 to 4-7; lane_block feeds lanes 16-31 to all.
+    """
     i = gpuemu.instruction("v_mfma_f32_4x4x1_16b_f32", "gfx942")
     lanes = {
         b: i.layout("A", cbsz=2, abid=1, broadcast=b)[:, :, 0, 1] for b in ("grouped", "lane_block")

@@ -188,7 +188,7 @@ def test_models_that_do_not_fit_an_instruction() -> None:
         gpuemu.execute(F16, *zeros, model="fma_f64")
     with pytest.raises(errors.UnknownModel, match="cdna3_f16"):
         gpuemu.execute(F16, *zeros, model="cdna3-f16")
-    with pytest.raises(errors.BadType, match="a gpuemu.Model"):
+    with pytest.raises(errors.BadType, match=r"a gpuemu\.Model"):
         gpuemu.execute(F16, *zeros, model=3)
     with pytest.raises(errors.BadValue, match="built in"):
         models.register(gpuemu.Model("cdna3_f16", "fma"))

@@ -94,7 +94,7 @@ def test_llvm_refuses_what_no_field_holds(
 def test_llvm_accepts_every_value_of_a_field(
     name: tuple[str, str], options: dict[str, Any]
 ) -> None:
-    """And computes it by the general formula: oracle and layout agree on some lane for each element."""
+    """And computes it by the general formula: every element has some lane in the layout."""
     i = gpuemu.instruction(*name)
     check(i, legality="llvm", **options)
     where = i.layout("A", legality="llvm", **options)

@@ -1,8 +1,8 @@
 """Planted faults: each must change a result that the other tests compare.
 
-A mutant of the device side is one changed field of `Config` or `Batch` (what the kernels read), or one
-changed line of `cuda_src`; a mutant of the oracle is one changed function or parameter. A fault that no
-input class shows would survive in the product too, so every one has to be killed.
+A mutant of the device side is one changed field of `Config` or `Batch` (what the kernels read), or
+one changed line of `cuda_src`; a mutant of the oracle is one changed function or parameter. A fault
+that no input class shows would survive in the product too, so every one has to be killed.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ BATCH_MUTANTS: list[tuple[tuple[str, str], dict[str, Any], int, Callable[[int], 
 
 
 def telling_inputs(i: gpuemu.Instruction, m: Modifiers, count: int) -> dict[str, Any]:
-    """Return inputs of every class, and one wavefront made by hand where a fault needs just that."""
+    """Return inputs of every class, and one wavefront made by hand where a fault needs it."""
     x = inputs(i, m, count)
     by_hand = {
         # A negative subnormal C counts as +0, the products are -0: the sum is +0.
@@ -146,7 +146,7 @@ def test_unchanged_structs_give_the_right_bits() -> None:
 @pytest.mark.parametrize(("name", "field", "value"), CONFIG_MUTANTS)
 def test_config_mutants_are_killed(name: tuple[str, str], field: str, value: int) -> None:
     i = gpuemu.instruction(*name)
-    x = telling_inputs(i, Modifiers(), 4)
+    x = telling_inputs(i, Modifiers(), 16)
 
     def change(fields: Any, batch: Any) -> None:
         place = device.CONFIG_FIELDS.index(field)

@@ -52,7 +52,7 @@ def test_golden_vectors(entry: dict[str, Any], backend: str) -> None:
 
 
 def test_the_vectors_cover_every_published_row() -> None:
-    """Every row labelled `published-model` has a golden file, its own or that of an identical instruction."""
+    """Every `published-model` row has a golden file, its own or an identical instruction's."""
     covered = {(ARCH[e["arch"]], e["instr"]) for e in FILES}
     missing = {
         (i.arch, i.mnemonic) for i in gpuemu.instructions() if i.fidelity == "published-model"

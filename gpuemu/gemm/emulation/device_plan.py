@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 from ...errors import BadValue
 from . import scheme
 from .scheme import Setting
 
-#: cuBLAS's int8 product is slower when its column count (our rows) passes 8192 in one call.
-ROW_BLOCK = 8192
+#: Rows of a block: int8 products and recombination are fastest when an int32 plane of a block has
+#: about 2^25 elements (measured at 8192 and 16384), and never over more than 8192 rows.
+BLOCK_OUTPUTS = 1 << 25
+ROW_BLOCK, SMALLEST_ROW_BLOCK = 8192, 2048
 SMALLEST_BLOCK = 256
 UNIT = 16  # every extent is padded to what the fast int8 kernels ask for
+ALIGNMENT = 256
+#: Most bytes that cuBLAS gets for its own use.
+PRODUCT_SCRATCH = 32 << 20
 
 
 def padded(extent: int) -> int:
@@ -20,9 +24,18 @@ def padded(extent: int) -> int:
     return -(-extent // UNIT) * UNIT
 
 
+def aligned(size: int) -> int:
+    """Return a number of bytes rounded up to the alignment of an allocation."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
 @dataclass(frozen=True)
 class Plan:
-    """One product: padded extents, block sizes, int32 planes, offsets in bytes."""
+    """One product: padded extents, block sizes, int32 planes, offsets in bytes.
+
+    `sums` names each int32 plane: (diagonal, first product of it), or (modulus, 0). `column_facts`
+    is room for two 64-bit words a vector; `spare` bytes may follow `total` for cuBLAS.
+    """
 
     rows: int
     columns: int
@@ -33,8 +46,10 @@ class Plan:
     sums: tuple[tuple[int, int], ...]
     a_offset: int
     b_offset: int
+    column_facts: int
     sums_offset: int
-    workspace_bytes: int
+    total: int
+    spare: int
 
     @property
     def grouped(self) -> bool:
@@ -53,17 +68,16 @@ def int32_sums(setting: Setting, padded_k: int) -> tuple[tuple[int, int], ...]:
     )
 
 
-def _sizes(
-    setting: Setting, rows: int, columns: int, padded_k: int, sums: int
-) -> tuple[int, int, int]:
-    return (
-        setting.planes * rows * padded_k,
-        setting.planes * columns * padded_k,
-        4 * sums * rows * columns,
-    )
+def _offsets(
+    planes: int, rows: int, columns: int, padded_k: int, sums: int
+) -> tuple[int, int, int, int, int]:
+    """Return where A's planes, B's planes, facts of vectors and sums begin, and the end."""
+    b = aligned(planes * rows * padded_k)
+    facts = b + aligned(planes * columns * padded_k)
+    first_sum = facts + aligned(16 * max(rows, columns))
+    return 0, b, facts, first_sum, first_sum + aligned(4 * sums * rows * columns)
 
 
-@lru_cache(maxsize=256)
 def plan(rows: int, columns: int, k: int, setting: Setting, workspace: int) -> Plan:
     """Return the plan with the largest blocks that the workspace (bytes) holds.
 
@@ -74,23 +88,21 @@ def plan(rows: int, columns: int, k: int, setting: Setting, workspace: int) -> P
     """
     padded_k = padded(k)
     sums = int32_sums(setting, padded_k)
-    row_block, column_block = min(padded(rows), ROW_BLOCK), padded(columns)
+    column_block = padded(columns)
+    most = max(SMALLEST_ROW_BLOCK, padded(BLOCK_OUTPUTS // column_block))
+    row_block = min(padded(rows), most, ROW_BLOCK)
     while True:
-        sizes = _sizes(setting, row_block, column_block, padded_k, len(sums))
-        total = sum(-(-size // 256) * 256 for size in sizes)
-        if total <= workspace:
+        offsets = _offsets(setting.planes, row_block, column_block, padded_k, len(sums))
+        if offsets[-1] <= workspace:
             break
         if max(row_block, column_block) <= SMALLEST_BLOCK:
             raise BadValue(
                 f"workspace={workspace} bytes; "
-                f"this product needs at least {total} (blocks of 256 x 256)"
+                f"this product needs at least {offsets[-1]} (blocks of 256 x 256)"
             )
         if row_block >= column_block:
             row_block = padded(max(SMALLEST_BLOCK, row_block // 2))
         else:
             column_block = padded(max(SMALLEST_BLOCK, column_block // 2))
-    a_bytes, b_bytes = (-(-size // 256) * 256 for size in sizes[:2])
-    return Plan(
-        rows, columns, k, padded_k, row_block, column_block, sums,
-        0, a_bytes, a_bytes + b_bytes, total,
-    )  # fmt: skip
+    spare = min(PRODUCT_SCRATCH, workspace - offsets[-1]) // ALIGNMENT * ALIGNMENT
+    return Plan(rows, columns, k, padded_k, row_block, column_block, sums, *offsets, spare)

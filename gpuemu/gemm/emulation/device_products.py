@@ -5,11 +5,13 @@ cuBLAS is column-major and the result is row-major, so B's planes are its A and 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from . import scheme
+from . import cublaslt, scheme
+from .cublaslt import Product
 from .device_plan import Plan
 from .scheme import Setting
 
@@ -18,56 +20,79 @@ _INT8, _INT32, _COMPUTE_INT32, _DEFAULT_ALGORITHM = 3, 10, 72, -1
 _ONE, _ZERO = np.ones(1, np.int32), np.zeros(1, np.int32)
 _one, _zero = int(_ONE.ctypes.data), int(_ZERO.ctypes.data)
 #: Up to this many multiply-adds a modulus, all moduli go in one batched call.
-BATCHED_LIMIT = 4096**3
+BATCHED_LIMIT = 1536**3
+
+#: Runs one product: (workspace address, stream).
+Run = Callable[[int, int], None]
 
 
-def _cublas() -> tuple[Any, int]:
-    from cupy.cuda import device
-    from cupy_backends.cuda.libs import cublas
-
-    return cublas, int(device.get_cublas_handle())
-
-
-def run(plan: Plan, setting: Setting, rows: int, columns: int, base: int) -> None:
-    """Write every int32 plane of one block; extents are padded, `base` is the workspace."""
-    a, b, sums = base + plan.a_offset, base + plan.b_offset, base + plan.sums_offset
+def products(plan: Plan, setting: Setting, rows: int, columns: int) -> list[Product]:
+    """Return the products that give every int32 plane of one block; extents are padded."""
     if setting.scheme == "crt":
-        _residue_products(a, b, sums, rows, columns, plan.padded_k, setting.planes)
-    else:
-        _diagonal_products(a, b, sums, rows, columns, plan, setting.planes)
+        return _of_residues(plan, rows, columns, setting.planes)
+    return _of_diagonals(plan, rows, columns, setting.planes)
 
 
-def _diagonal_products(
-    a: int, b: int, sums: int, rows: int, columns: int, plan: Plan, slices: int
-) -> None:
+def _of_diagonals(plan: Plan, rows: int, columns: int, slices: int) -> list[Product]:
     """Diagonal d: slices 0 … d of A times slices d … 0 of B, one product over (d + 1) * k."""
-    cublas, handle = _cublas()
     width = slices * plan.padded_k
+    found = []
     for plane, (d, first) in enumerate(plan.sums):
         depth = min((d + 1) * plan.padded_k - first, scheme.SUM_LIMIT)
-        b_first = (slices - 1 - d) * plan.padded_k + first
-        cublas.gemmEx(
-            handle, _TRANSPOSED, _PLAIN, columns, rows, depth, _one, b + b_first, _INT8, width,
-            a + first, _INT8, width, _zero, sums + 4 * plane * rows * columns, _INT32, columns,
-            _COMPUTE_INT32, _DEFAULT_ALGORITHM,
-        )  # fmt: skip
+        left = plan.b_offset + (slices - 1 - d) * plan.padded_k + first
+        out = plan.sums_offset + 4 * plane * rows * columns
+        found.append(Product(columns, rows, depth, left, plan.a_offset + first, out, width, width))
+    return found
 
 
-def _residue_products(
-    a: int, b: int, sums: int, rows: int, columns: int, k: int, moduli: int
-) -> None:
-    cublas, handle = _cublas()
+def _of_residues(plan: Plan, rows: int, columns: int, moduli: int) -> list[Product]:
+    k = plan.padded_k
+    a, b, out = plan.a_offset, plan.b_offset, plan.sums_offset
     if rows * columns * k <= BATCHED_LIMIT:
-        cublas.gemmStridedBatchedEx(
-            handle, _TRANSPOSED, _PLAIN, columns, rows, k, _one, b, _INT8, k, columns * k,
-            a, _INT8, k, rows * k, _zero, sums, _INT32, columns, rows * columns, moduli,
-            _COMPUTE_INT32, _DEFAULT_ALGORITHM,
-        )  # fmt: skip
-        return
-    for index in range(moduli):
-        x, y = b + index * columns * k, a + index * rows * k
-        cublas.gemmEx(
-            handle, _TRANSPOSED, _PLAIN, columns, rows, k, _one, x, _INT8, k, y, _INT8, k,
-            _zero, sums + 4 * index * rows * columns, _INT32, columns,
-            _COMPUTE_INT32, _DEFAULT_ALGORITHM,
-        )  # fmt: skip
+        return [Product(columns, rows, k, b, a, out, k, k, moduli)]
+    return [
+        Product(
+            columns, rows, k, b + i * columns * k, a + i * rows * k, out + 4 * i * rows * columns,
+            k, k,
+        )
+        for i in range(moduli)
+    ]  # fmt: skip
+
+
+def prepare(product: Product, device: int, spare_offset: int, spare: int) -> tuple[Run, int]:
+    """Return what runs a product, and how many of the `spare` bytes at `spare_offset` it uses.
+
+    cublasLt picks the algorithm here, once; where its library is not found, or knows none,
+    cublasGemmEx picks it in every call. Both are exact.
+    """
+    library = cublaslt.library(device)
+    chosen = None if library is None else library.prepare(product, spare_offset, spare)
+    return chosen or (_through_gemm_ex(product), 0)
+
+
+def cublas() -> tuple[Any, int]:
+    """Return CuPy's binding of cuBLAS, and its handle for the current device."""
+    from cupy.cuda import device
+    from cupy_backends.cuda.libs import cublas as binding
+
+    return binding, int(device.get_cublas_handle())
+
+
+def _through_gemm_ex(p: Product) -> Run:
+    def run(base: int, _stream: int) -> None:
+        binding, handle = cublas()
+        left, right, out = base + p.left, base + p.right, base + p.out
+        if p.count == 1:
+            binding.gemmEx(
+                handle, _TRANSPOSED, _PLAIN, p.m, p.n, p.k, _one, left, _INT8, p.left_row,
+                right, _INT8, p.right_row, _zero, out, _INT32, p.m,
+                _COMPUTE_INT32, _DEFAULT_ALGORITHM,
+            )  # fmt: skip
+        else:
+            binding.gemmStridedBatchedEx(
+                handle, _TRANSPOSED, _PLAIN, p.m, p.n, p.k, _one, left, _INT8, p.left_row,
+                p.m * p.k, right, _INT8, p.right_row, p.n * p.k, _zero, out, _INT32, p.m,
+                p.m * p.n, p.count, _COMPUTE_INT32, _DEFAULT_ALGORITHM,
+            )  # fmt: skip
+
+    return run

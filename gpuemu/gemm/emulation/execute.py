@@ -3,46 +3,17 @@
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from ... import dispatch
-from ...backends import arrays, cuda
-from ...errors import BadShape, BadType, BadValue, Mismatch
-from . import report, scheme
+from ...backends import arrays
+from ...errors import Mismatch
+from . import report, request, scheme
+from .request import Call
 from .scheme import Setting
-
-SCHEMES = ("slices", "crt", "auto")
-ROUNDINGS = ("truncate", "nearest")
-CONTROLS = ("fixed", "dynamic")
-DEFAULT_BITS = {"float32": 23, "float64": 52}
-MAX_BITS = 61
-
-
-@dataclass(frozen=True)
-class Call:
-    """A validated call: operands as given, scalars, and the choices that are not the data's."""
-
-    a: Any
-    b: Any
-    c: Any
-    alpha: float
-    beta: float
-    dtype: np.dtype[Any]
-    bits: int
-    scheme: str
-    nearest: bool
-    dynamic: bool
-    split: bool
-    workspace: int | None
-    timing: bool
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """M, N, K of one matrix product."""
-        return int(self.a.shape[-2]), int(self.b.shape[-1]), int(self.a.shape[-1])
 
 
 def emulated_matmul(
@@ -128,134 +99,33 @@ def emulated_matmul(
     3F800000
     3F810000
     """
-    call = _validate(
-        A,
-        B,
-        C,
-        alpha,
-        beta,
-        mantissa_bits,
-        scheme,
-        slice_rounding,
-        mantissa_control,
-        split_k,
-        workspace,
-        timing,
+    chosen = request.options(
+        mantissa_bits, scheme, slice_rounding, mantissa_control, split_k, workspace
     )
-    implementations = {name: _runner(call, name) for name in ("cuda", "host", "numpy")}
+    call = request.validate(A, B, C, alpha, beta, chosen, timing)
+    implementations = {
+        "cuda": lambda: _run(call, "cuda"),
+        "host": lambda: _run(call, "host"),
+        "numpy": lambda: _run(call, "numpy"),
+    }
     result = dispatch.run(backend, implementations, _compare, (A, B))
     return arrays.like(result, A)
 
 
-def _validate(
-    a: Any,
-    b: Any,
-    c: Any,
-    alpha: Any,
-    beta: Any,
-    bits: Any,
-    scheme_name: str,
-    rounding: str,
-    control: str,
-    split: Any,
-    workspace: Any,
-    timing: bool,
-) -> Call:
-    for name, value, legal in (
-        ("scheme", scheme_name, SCHEMES),
-        ("slice_rounding", rounding, ROUNDINGS),
-        ("mantissa_control", control, CONTROLS),
-        ("split_k", split, (None, "auto")),
-    ):
-        if value not in legal:
-            raise BadValue(f"{name}={value!r}; legal: {', '.join(map(repr, legal))}")
-    dtype = _common_dtype(a, b)
-    if bits is None:
-        bits = DEFAULT_BITS[dtype.name]
-    if isinstance(bits, bool) or not isinstance(bits, (int, np.integer)):
-        raise BadType(f"mantissa_bits={bits!r}; legal: an integer from 1 to {MAX_BITS}")
-    if not 1 <= bits <= MAX_BITS:
-        raise BadValue(f"mantissa_bits={bits}; legal: 1 to {MAX_BITS} (8 slices, 16 moduli)")
-    if workspace is not None and (
-        isinstance(workspace, bool) or not isinstance(workspace, int) or workspace <= 0
-    ):
-        raise BadValue(f"workspace={workspace!r}; legal: a positive number of bytes, or None")
-    result_shape = _result_shape(a, b)
-    _check_addend(c, beta, dtype, result_shape)
-    k = int(a.shape[-1])
-    if split is None:
-        limit = scheme.SUM_LIMIT if scheme_name == "crt" else scheme.MAX_K
-        if k > limit:
-            raise BadValue(
-                f"emulation_k_dimension_too_large: K={k} with scheme {scheme_name!r}; "
-                f'legal: K <= {limit}, or split_k="auto", which sums partial products'
-            )
-    scalars = []
-    for name, value in (("alpha", alpha), ("beta", beta)):
-        try:
-            scalars.append(float(dtype.type(value)))
-        except (TypeError, ValueError) as error:
-            raise BadType(f"{name}={value!r}; legal: a real number") from error
-    return Call(
-        a, b, c, scalars[0], scalars[1], dtype, int(bits), scheme_name, rounding == "nearest",
-        control == "dynamic", split == "auto", workspace, timing,
-    )  # fmt: skip
-
-
-def _common_dtype(a: Any, b: Any) -> np.dtype[Any]:
-    names = []
-    for name, x in (("A", a), ("B", b)):
-        if not hasattr(x, "dtype") or not hasattr(x, "shape"):
-            raise BadType(f"{name} is a {type(x).__name__}; legal: an array of float32 or float64")
-        names.append(str(x.dtype).removeprefix("torch."))
-    if names[0] != names[1] or names[0] not in DEFAULT_BITS:
-        raise BadType(f"A is {names[0]} and B is {names[1]}; legal: both float32, or both float64")
-    return np.dtype(names[0])
-
-
-def _result_shape(a: Any, b: Any) -> tuple[int, ...]:
-    if len(a.shape) < 2 or len(b.shape) < 2:
-        raise BadShape(
-            f"A has shape {tuple(a.shape)}, B {tuple(b.shape)}; legal: (..., M, K) and (..., K, N)"
-        )
-    if a.shape[-1] != b.shape[-2]:
-        raise BadShape(
-            f"A has K={a.shape[-1]}, B has K={b.shape[-2]}; legal: equal "
-            "(incompatible_k_dimensions)"
-        )
-    try:
-        batch = np.broadcast_shapes(tuple(a.shape[:-2]), tuple(b.shape[:-2]))
-    except ValueError as error:
-        raise BadShape(
-            f"batch dimensions {tuple(a.shape[:-2])} and {tuple(b.shape[:-2])} do not broadcast"
-        ) from error
-    return (*batch, int(a.shape[-2]), int(b.shape[-1]))
-
-
-def _check_addend(c: Any, beta: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
-    if c is None:
-        if beta != 0:
-            raise BadValue(f"beta={beta!r} without C; legal: beta=0, or C of shape {shape}")
-        return
-    if tuple(c.shape) != shape:
-        raise BadShape(f"C has shape {tuple(c.shape)}; legal: {shape}, the shape of A @ B")
-    if str(c.dtype).removeprefix("torch.") != dtype.name:
-        raise BadType(f"C is {c.dtype}; legal: {dtype.name}, the dtype of A and B")
-
-
 def setting_for(call: Call, backend: str) -> Setting:
     """Return scheme and planes that a call asks for, before the data are looked at."""
-    chosen = call.scheme
+    chosen = call.options.scheme
     if chosen == "auto":
         if backend == "cuda":
             from . import tuning
 
-            chosen = tuning.choose(call.dtype.name, call.shape, call.bits)
+            chosen = tuning.choose(call.dtype_name, call.shape, call.bits)
         else:
             chosen = "slices" if scheme.slices_for(call.bits) <= 4 else "crt"
-    return planes_for(chosen, call.bits, call.nearest)
+    return planes_for(chosen, call.bits, call.options.nearest)
 
 
+@lru_cache(maxsize=256)
 def planes_for(chosen: str, bits: int, nearest: bool) -> Setting:
     """Return a scheme's setting for a number of bits; native where no setting has that many."""
     if chosen == "slices" and scheme.slices_for(bits) <= scheme.MAX_SLICES:
@@ -265,15 +135,69 @@ def planes_for(chosen: str, bits: int, nearest: bool) -> Setting:
     return Setting("native", 0, nearest, bits)
 
 
-def _runner(call: Call, backend: str) -> Any:
-    def run() -> Any:
-        convert = arrays.to_cupy if backend == "cuda" else arrays.to_numpy
-        a, b = convert(call.a, "A"), convert(call.b, "B")
-        c = convert(call.c, "C") if call.c is not None and call.beta != 0 else None
-        setting = setting_for(call, "cuda" if cuda.available() and backend == "cuda" else "numpy")
-        return _batched(call, backend, a, b, c, setting)
+def _run(call: Call, backend: str) -> Any:
+    """Compute a call on one backend, and publish its report."""
+    convert = arrays.to_cupy if backend == "cuda" else arrays.to_numpy
+    a, b = convert(call.a, "A"), convert(call.b, "B")
+    c = convert(call.c, "C") if call.c is not None and call.beta != 0 else None
+    setting = setting_for(call, backend)
+    record = report.Record(call.shape, call.dtype_name, backend, setting, call.bits, call.timing)
+    if call.options.dynamic and setting.scheme != "native":
+        setting = _raised(call, backend, a, b, record)
+    implementation = _implementation(backend)
+    if setting.scheme == "native":
+        product = implementation.native(a, b)
+        result = implementation.scale(product, call.alpha, call.beta, c)
+    else:
+        result = _emulated(call, backend, a, b, c, record)
+    report.publish(record)
+    return result
 
-    return run
+
+def _raised(call: Call, backend: str, a: Any, b: Any, record: report.Record) -> Setting:
+    """Return the setting that dynamic control asks for after looking at the exponents."""
+    implementation = _implementation(backend)
+    spans = (implementation.exponent_span(x, y) for x, y in _pairs(backend, a, b))
+    span = max(spans, default=0)
+    bits = min(call.bits + span, 1 << 20)
+    record.raise_to(planes_for(record.setting.scheme, bits, call.options.nearest), span)
+    return record.setting
+
+
+def _emulated(call: Call, backend: str, a: Any, b: Any, c: Any, record: report.Record) -> Any:
+    """Run every matrix of a batch; the record counts them all."""
+    multiply, setting = _implementation(backend).multiply, record.setting
+    k = call.shape[2]
+    limit = scheme.SUM_LIMIT if setting.scheme == "crt" else scheme.SPLIT_K
+    ranges = scheme.k_ranges(k, limit if call.options.split else max(limit, k))
+    library = _library(backend)
+    if len(a.shape) == 2 and len(b.shape) == 2:
+        matrices: Any = ((a, b, c, library.empty(call.shape[:2], call.dtype)),)
+        result = matrices[0][3]
+    else:
+        result = library.empty(request.result_shape(a, b), call.dtype)
+        matrices = (
+            (x, y, None if c is None else c[i], result[i])
+            for i, (x, y) in zip(np.ndindex(*result.shape[:-2]), _pairs(backend, a, b), strict=True)
+        )
+    for x, y, addend, out in matrices:
+        multiply(
+            x,
+            y,
+            addend,
+            call.alpha,
+            call.beta,
+            out,
+            setting,
+            ranges,
+            call.options.workspace,
+            record,
+        )
+    return result
+
+
+def _library(backend: str) -> Any:
+    return importlib.import_module("cupy" if backend == "cuda" else "numpy")
 
 
 def _implementation(backend: str) -> Any:
@@ -290,49 +214,10 @@ def _implementation(backend: str) -> Any:
     return oracle
 
 
-def _batched(call: Call, backend: str, a: Any, b: Any, c: Any, setting: Setting) -> Any:
-    """Run every matrix of a batch; the report counts them all."""
-    implementation = _implementation(backend)
-    library: Any = importlib.import_module("cupy" if backend == "cuda" else "numpy")
-    record = report.Record(call.shape, call.dtype.name, backend, setting, call.bits, call.timing)
-    if call.dynamic and setting.scheme != "native":
-        span = max(
-            (implementation.exponent_span(x, y) for x, y in _pairs(library, a, b)), default=0
-        )
-        setting = planes_for(setting.scheme, min(call.bits + span, 1 << 20), call.nearest)
-        record.raise_to(setting, span)
-    if setting.scheme == "native":
-        with np.errstate(all="ignore"):
-            product = a @ b
-        result = implementation.scale(product, call.alpha, call.beta, c)
-        report.publish(record)
-        return result
-    limit = scheme.SUM_LIMIT if setting.scheme == "crt" else scheme.SPLIT_K
-    if not call.split:
-        limit = max(limit, call.shape[2])
-    ranges = scheme.k_ranges(call.shape[2], limit)
-    result = library.empty(_result_shape(a, b), call.dtype)
-    for index, (x, y) in zip(np.ndindex(*result.shape[:-2]), _pairs(library, a, b), strict=True):
-        addend = None if c is None else c[index]
-        implementation.multiply(
-            x,
-            y,
-            addend,
-            call.alpha,
-            call.beta,
-            result[index],
-            setting,
-            ranges,
-            call.workspace,
-            record,
-        )
-    report.publish(record)
-    return result
-
-
-def _pairs(library: Any, a: Any, b: Any) -> list[tuple[Any, Any]]:
+def _pairs(backend: str, a: Any, b: Any) -> list[tuple[Any, Any]]:
     if len(a.shape) == 2 and len(b.shape) == 2:
         return [(a, b)]
+    library = _library(backend)
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     a, b = (
         library.broadcast_to(a, batch + a.shape[-2:]),

@@ -16,6 +16,7 @@ Array = np.ndarray[Any, Any]
 
 exponent_span = oracle.exponent_span
 scale = oracle.scale
+native = oracle.native
 
 
 def _pointer(x: Array | None) -> ctypes.c_void_p:
@@ -104,7 +105,7 @@ def multiply(
     beta: float,
     out: Array,
     setting: Setting,
-    ranges: list[tuple[int, int]],
+    ranges: tuple[tuple[int, int], ...],
     workspace: int | None,
     record: Record,
 ) -> None:

@@ -21,7 +21,7 @@ def multiply(
     beta: float,
     out: Array,
     setting: Setting,
-    ranges: list[tuple[int, int]],
+    ranges: tuple[tuple[int, int], ...],
     workspace: int | None,
     record: Record,
 ) -> None:
@@ -58,6 +58,12 @@ def nonfinite_dot(x: Array, y: Array) -> float:
     with np.errstate(invalid="ignore"):
         products = x * y
         return float(np.sum(products[~(np.isfinite(x) & np.isfinite(y))]))
+
+
+def native(a: Array, b: Array) -> Array:
+    """Return `a @ b` in the arithmetic of the machine."""
+    with np.errstate(all="ignore"):
+        return np.asarray(a @ b)
 
 
 def scale(product: Array, alpha: float, beta: float, c: Array | None) -> Array:

@@ -114,17 +114,18 @@ def groups(diagonal: int, padded_k: int) -> int:
     return -(-(diagonal + 1) * padded_k // SUM_LIMIT)
 
 
-def k_ranges(k: int, limit: int) -> list[tuple[int, int]]:
+@cache
+def k_ranges(k: int, limit: int) -> tuple[tuple[int, int], ...]:
     """Cut 0 … k into the fewest ranges of at most `limit`, as equal as multiples of 16 allow.
 
     >>> k_ranges(40000, 33024)
-    [(0, 20000), (20000, 40000)]
+    ((0, 20000), (20000, 40000))
     """
     count = max(1, -(-k // limit))
     step = -(-k // count // 16) * 16 if count > 1 else k
     step = max(step, -(-k // count))
     step = -(-step // 16) * 16 if count > 1 else max(k, 1)
-    return [(start, min(k, start + step)) for start in range(0, k, step)]
+    return tuple((start, min(k, start + step)) for start in range(0, k, step))
 
 
 def slices_bound(

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Iterator
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ...backends import cuda, sources
-from .scheme import MAX_SLICES, MODULI, Setting, moduli_for, slices_for
+from .scheme import MAX_SLICES, moduli_for, residue_bits, slices_for
 
-SIZES = (512, 1024, 2048, 4096, 8192)
+SIZES = (512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192)
 #: Planes that are measured; "auto" asks for no others.
-SLICE_COUNTS = (2, 3, 4, 5, 7)
-MODULI_COUNTS = (7, 9, 11, 14)
-#: Emulation has to be this much faster than native in the table before "auto" takes it.
-MARGIN = 0.95
+SLICE_COUNTS = {"float32": (2, 3, 4, 5), "float64": (2, 3, 4, 5, 7)}
+MODULI_COUNTS = {"float32": (7, 9, 11), "float64": (7, 9, 11, 14)}
+#: "auto" takes emulation where its time is below this part of native's in the table.
+MARGIN = 0.9
+#: Part of the cached file's name: raise it when calls get faster or slower on the CPU.
+VERSION = 2
 
 #: milliseconds: dtype -> size -> name ("native", "slices-3", "crt-14") -> time
 Table = dict[str, dict[str, dict[str, float]]]
@@ -27,15 +27,36 @@ Table = dict[str, dict[str, dict[str, float]]]
 
 def choose(dtype: str, shape: tuple[int, int, int], bits: int) -> str:
     """Return "slices", "crt" or "native" for a product on the current device."""
-    return choose_from(table(_device_name()), dtype, shape, bits)
+    from . import device
+
+    return _choose(device.current_device(), dtype, shape, bits)
+
+
+@lru_cache(maxsize=1024)
+def _choose(device: int, dtype: str, shape: tuple[int, int, int], bits: int) -> str:
+    small = equivalent(shape) < SIZES[0]
+    return choose_from({dtype: {}} if small else table(_device_name(device)), dtype, shape, bits)
+
+
+def equivalent(shape: tuple[int, int, int]) -> float:
+    """Return the square that has a product's ratio of matrix elements to multiply-adds.
+
+    Encoding and recombining cost time for each element of A, B and C, the products for each
+    multiply-add: `(mk + kn + mn) / mnk = 1/m + 1/n + 1/k` decides how much of the speed-up is left.
+    It is below the geometric mean, so the volume is never overestimated, and below three times
+    the smallest extent.
+
+    >>> equivalent((4096, 4096, 4096)), round(equivalent((8192, 1024, 8192)))
+    (4096.0, 2458)
+    """
+    return 3.0 / sum(1.0 / extent for extent in shape) if all(shape) else 0.0
 
 
 def choose_from(times: Table, dtype: str, shape: tuple[int, int, int], bits: int) -> str:
     """Return the scheme that a table of times favours; native where none is clearly faster.
 
-    A shape counts as the largest measured square that fits in it: narrow products are worse for
-    emulation than square ones, so the smallest extent decides, and what is below the table runs
-    natively.
+    A shape counts as the largest measured square that is not above its `equivalent`; what is
+    below the table runs natively.
 
     Parameters
     ----------
@@ -48,10 +69,10 @@ def choose_from(times: Table, dtype: str, shape: tuple[int, int, int], bits: int
     bits : int
         Mantissa bits; more than the dtype holds are never native.
     """
-    fitting = [int(size) for size in times[dtype] if int(size) <= min(shape)]
-    names = {f"slices-{_measured(slices_for(bits), SLICE_COUNTS)}": "slices"}
+    fitting = [int(size) for size in times[dtype] if int(size) <= equivalent(shape)]
+    names = {f"slices-{_measured(slices_for(bits), SLICE_COUNTS[dtype])}": "slices"}
     if bits <= 53:
-        names[f"crt-{_measured(moduli_for(bits), MODULI_COUNTS)}"] = "crt"
+        names[f"crt-{_measured(moduli_for(bits), MODULI_COUNTS[dtype])}"] = "crt"
     row = times[dtype][str(max(fitting))] if fitting else {}
     candidates = {scheme: row[name] for name, scheme in names.items() if name in row}
     beyond_native = bits > (24 if dtype == "float32" else 53)
@@ -68,13 +89,14 @@ def _measured(count: int, counts: tuple[int, ...]) -> int:
     return min((c for c in counts if c >= count), default=count)
 
 
-def _device_name() -> str:
+@cache
+def _device_name(device: int) -> str:
     import cupy
 
-    properties = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)
+    properties = cupy.cuda.runtime.getDeviceProperties(device)
     version = cupy.cuda.runtime.runtimeGetVersion()
     name = properties["name"].decode().replace(" ", "-").replace("/", "-")
-    return f"{name}-{properties['multiProcessorCount']}-{version}"
+    return f"{name}-{properties['multiProcessorCount']}-{version}-{VERSION}"
 
 
 def path(device: str) -> Path:
@@ -95,44 +117,34 @@ def table(device: str) -> Table:
 
 
 def measure(sizes: tuple[int, ...] = SIZES) -> Table:
-    """Time native and emulated products of squares on the current device."""
+    """Time native and emulated products of squares on the current device, as a user calls them."""
     import cupy
 
     cuda.require()
     times: Table = {"float32": {}, "float64": {}}
     random = cupy.random.RandomState(1)
-    for dtype in (np.float32, np.float64):
+    for dtype, rows in times.items():
         for size in sizes:
             a, b = (random.standard_normal((size, size)).astype(dtype) for _ in range(2))
             row = {"native": median_ms(lambda a=a, b=b: a @ b)}  # type: ignore[misc]
-            for setting in _settings(dtype):
-                row[f"{setting.scheme}-{setting.planes}"] = median_ms(_runner(a, b, setting))
-            times[np.dtype(dtype).name][str(size)] = row
+            for name, call in _calls(a, b):
+                row[name] = median_ms(call)
+            rows[str(size)] = row
     return times
 
 
-def _settings(dtype: Any) -> list[Setting]:
-    slices = SLICE_COUNTS[:-1] if dtype == np.float32 else SLICE_COUNTS
-    moduli = MODULI_COUNTS[:-1] if dtype == np.float32 else MODULI_COUNTS
-    assert max(MODULI_COUNTS) <= len(MODULI)
-    return [Setting("slices", s, False, 8 * s - 1) for s in slices] + [
-        Setting("crt", n, True, 0) for n in moduli
-    ]
+def _calls(a: Any, b: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Yield the name and the call of every measured number of planes."""
+    from .execute import emulated_matmul
 
-
-def _runner(a: Any, b: Any, setting: Setting) -> Callable[[], Any]:
-    import cupy
-
-    from . import device, report
-
-    shape = (int(a.shape[0]), int(b.shape[1]), int(a.shape[1]))
-
-    def run() -> None:
-        out = cupy.empty((shape[0], shape[1]), a.dtype)
-        record = report.Record(shape, a.dtype.name, "cuda", setting, setting.mantissa_bits, False)
-        device.multiply(a, b, None, 1.0, 0.0, out, setting, [(0, shape[2])], None, record)
-
-    return run
+    dtype = a.dtype.name
+    for scheme, counts in (("slices", SLICE_COUNTS[dtype]), ("crt", MODULI_COUNTS[dtype])):
+        for count in counts:
+            bits = 8 * count - 1 if scheme == "slices" else int(residue_bits(count))
+            yield (
+                f"{scheme}-{count}",
+                partial(emulated_matmul, a, b, mantissa_bits=bits, scheme=scheme, backend="cuda"),
+            )
 
 
 def median_ms(call: Callable[[], Any], repeats: int = 5, warm: int = 2) -> float:

@@ -1,11 +1,12 @@
 """The NumPy oracle: gather, dot, scatter, written to be read.
 
-It works on values, in float64 and in whole numbers held by float64, where `cuda_src` works on bit fields
-and machine integers: the two share tables, and no arithmetic.
+It works on values, in float64 and in whole numbers held by float64, where `cuda_src` works on bit
+fields and machine integers: the two share tables, and no arithmetic.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from .products import Products, dense_products, sparse_products
 
 Array = np.ndarray[Any, Any]
 
-_DOT = {
+_DOT: dict[str, Callable[..., Array]] = {
     "fma": fma.dot,
     "exact": exact.dot,
     "pairwise": pairwise.dot,
@@ -84,7 +85,9 @@ def matrix_dot(
 
     Parameters
     ----------
-    A, B, C : unsigned arrays (waves, blocks, M, products), (waves, blocks, K, N), (waves, blocks, M, N)
+    A : unsigned array (waves, blocks, M, products)
+    B : unsigned array (waves, blocks, K, N)
+    C : unsigned array (waves, blocks, M, N)
     chosen : int array (waves, blocks, M, products), optional
         The dense column of every stored product, of a sparse instruction.
     scales : two uint8 arrays (waves, M, K/32) and (waves, K/32, N), optional
@@ -100,7 +103,7 @@ def matrix_dot(
         products = dense_products(A, B)
     else:
         products = sparse_products(A, B, chosen.reshape(A.shape), model.dense_grouping)
-    D = _DOT[model.algorithm](model, fa, fb, products, C, scales)
+    D: Array = _DOT[model.algorithm](model, fa, fb, products, C, scales)
     return D.reshape(waves, blocks, *D.shape[1:])
 
 

@@ -1,4 +1,4 @@
-"""Model "aligned": products aligned to their largest exponent and cut, summed, merged with the accumulator.
+"""Model "aligned": products aligned to their largest exponent, cut, summed, merged with C.
 
 All whole numbers here (products in units of their last kept bit, sums of them) are below 2**53, so
 float64 holds them exactly and `trunc`, `floor`, `ceil`, `rint` are the roundings.
@@ -58,7 +58,7 @@ def dot(
 
 
 def scale_exponent(scales: tuple[Array, Array], first: int) -> Array:
-    """Return the sum of the two E8M0 exponents of a block of 32 as float64 (n, M, N); NaN where a code is 0xFF."""
+    """Return the summed E8M0 exponents of a block of 32, float64 (n, M, N); NaN for a code 0xFF."""
     a, b = scales[0][:, :, None, first // 32], scales[1][:, None, first // 32, :]
     total = a.astype(np.float64) + b.astype(np.float64) - 254
     return np.where((a == 0xFF) | (b == 0xFF), np.nan, total)
@@ -118,7 +118,7 @@ def partial_sum(model: Model, terms: list[Array], top: Array) -> Array:
 
 
 def special_sum(model: Model, terms: list[Array], d: Array) -> Array:
-    """Return NaN or an infinity where a term or the accumulator is one or overflows, 0 elsewhere."""
+    """Return NaN or an infinity where a term or the accumulator is one or overflows, else 0."""
     total = np.where(np.isfinite(d), 0.0, d)
     for term in terms:
         overflow = model.product_overflow & (np.abs(term) >= 2.0**128)
@@ -129,7 +129,7 @@ def special_sum(model: Model, terms: list[Array], d: Array) -> Array:
 
 
 def merge(model: Model, total: Array, e_dot: Array, d: Array) -> Array:
-    """Return the rounded sum of the products' sum and the accumulator, both aligned to the larger exponent."""
+    """Return products' sum plus accumulator, both aligned to the larger exponent, rounded."""
     e_c = np.maximum(exponent(d, -126), -126)
     e = np.maximum(e_dot, e_c)
     bits = max(model.sum_bits, model.accumulator_bits)

@@ -1,8 +1,8 @@
 """Model "exact": accumulator and products of a link summed without error, rounded once.
 
-Every product of two binary32 (or narrower) numbers is a float64 without error. A sum of such terms is
-kept as an expansion: several float64 that do not overlap and add up to it exactly (Shewchuk, 1997,
-"Adaptive Precision Floating-Point Arithmetic", theorem 10).
+Every product of two binary32 (or narrower) numbers is a float64 without error. A sum of such terms
+is kept as an expansion: several float64 that do not overlap and add up to it exactly (Shewchuk,
+1997, "Adaptive Precision Floating-Point Arithmetic", theorem 10).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def add_to_odd(a: Array, b: Array) -> Array:
-    """Return a + b in float64, rounded to odd where it is inexact: a later rounding to fewer bits is then right."""
+    """Return a + b in float64, rounded to odd: a later rounding to fewer bits is then right."""
     total, error = two_sum(a, b)
     bits = total.view(np.int64)
     even = (bits & 1) == 0

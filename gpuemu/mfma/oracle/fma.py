@@ -1,10 +1,11 @@
 """Model "fma": one IEEE fused multiply-add a product, ascending k.
 
 NumPy has no fused multiply-add. For f32 the product is exact in float64; the sum of product and
-accumulator is rounded there once and to float32 a second time, which goes wrong only where the first
-result looks like a tie, or is subnormal in float32: those few are done again with rounding to odd. For
-f64 the product is split into two float64 and the three-term sum rounded through odd (Boldo and
-Melquiond, 2008, "Emulation of FMA and Correctly Rounded Sums"), after scaling away all powers of two.
+accumulator is rounded there once and to float32 a second time, which goes wrong only where the
+first result looks like a tie, or is subnormal in float32: those few are done again with rounding to
+odd. For f64 the product is split into two float64 and the three-term sum rounded through odd (Boldo
+and Melquiond, 2008, "Emulation of FMA and Correctly Rounded Sums"), after scaling away all powers
+of two.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ def fma32(a: Array, b: Array, c: Array) -> Array:
     product = a * b
     total = product + c
     near = total.astype(np.float32)
-    # A tie of float32 has one bit set below its last place; subnormal results have their ties elsewhere.
+    # A tie of float32 has one bit set below its last place; subnormal results have their ties
+    # elsewhere.
     tie = (total.view(np.uint64) & np.uint64(0x1FFFFFFF)) == 0x10000000
     small = np.abs(near) <= np.float32(2.0**-126)
     doubtful = np.flatnonzero(tie | (small & (total != 0)))
@@ -79,7 +81,8 @@ def fma64(a: Array, b: Array, c: Array) -> Array:
     """Return a b + c rounded once to float64."""
     a, b, c = np.broadcast_arrays(a, b, c)
     plain = np.where(np.isfinite(a) & np.isfinite(b) & ~np.isfinite(c), c, a * b + c)
-    # Scale a and b to [1, 2), and c with their product; where it is far away a stand-in has its effect.
+    # Scale a and b to [1, 2), and c with their product; where it is far away a stand-in has its
+    # effect.
     ma, ea = np.frexp(a)
     mb, eb = np.frexp(b)
     mc, ec = np.frexp(c)

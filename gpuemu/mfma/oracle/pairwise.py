@@ -17,7 +17,10 @@ Array = np.ndarray[Any, Any]
 def dot(
     model: Model, fa: Format, fb: Format, products: Products, C: Array, scales: None = None
 ) -> Array:
-    """Return D as binary32 bits (n, M, N): d + (p0 + p1), or d + ((p0 + p1) + (p2 + p3)), link by link."""
+    """Return D as binary32 bits (n, M, N).
+
+    Each link is d + (p0 + p1), or d + ((p0 + p1) + (p2 + p3)).
+    """
 
     def step(values: Array) -> Array:
         return flush_subnormal(values) if model.flush_outputs else values

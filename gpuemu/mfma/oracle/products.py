@@ -1,4 +1,4 @@
-"""The products of an output, one at a time: product p of every (row, column) as two arrays that broadcast."""
+"""The products of an output: product p of every (row, column) as two arrays that broadcast."""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ class Products:
         return self.A[:, :, p, None]
 
     def b(self, p: int) -> Array:
-        """Return B's factor of product p, (n, 1, N), or (n, M, N) where rows choose different columns."""
+        """Return B's factor of product p, (n, 1, N), or (n, M, N) where rows choose columns."""
         if self.chosen is None:
             return self.B[:, None, p, :]
         n = np.arange(self.B.shape[0])[:, None]
         return self.B[n, self.chosen[:, :, p]]
 
     def slot(self, p: int, modulus: int) -> int | Array:
-        """Return which partial sum product p goes to: p or its dense column, modulo their number."""
+        """Return the partial sum of product p: p or its dense column, modulo their number."""
         if self.chosen is not None and self.dense_grouping:
             return self.chosen[:, :, p, None] % modulus
         return p % modulus
 
     def link_length(self, group: int) -> int:
-        """Return the products of a link of a model: `group`, or half of it where dense columns are counted."""
+        """Return the products of a link: `group`, or half of it where dense columns are counted."""
         halved = max(group // 2, 1) if self.chosen is not None and self.dense_grouping else group
         return min(halved, self.count)
 

@@ -26,7 +26,7 @@ def used_mantissa(model: Model, fmt: Format) -> int:
 
 
 def decode(bits: Array, fmt: Format, model: Model) -> Array:
-    """Return items as float64: exact, mantissa cut to the model's input bits, subnormals flushed if it flushes."""
+    """Return items as exact float64, cut to the model's input bits, flushed if it flushes."""
     cut = fmt.mantissa_bits - used_mantissa(model, fmt)
     if cut:
         bits = bits & bits.dtype.type(~((1 << cut) - 1) & ((1 << fmt.bits) - 1))
@@ -54,7 +54,7 @@ def flush_subnormal(values: Array) -> Array:
 
 
 def exponent(values: Array, emin: int) -> Array:
-    """Return floor(log2 |x|), at least emin; `NOTHING` for zeros. Infinities and NaNs get any exponent."""
+    """Return floor(log2 |x|), at least emin; `NOTHING` for 0, anything for infinity and NaN."""
     _, e = np.frexp(values)
     return np.where(values == 0, NOTHING, np.maximum(e - 1, emin)).astype(np.int64)
 

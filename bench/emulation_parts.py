@@ -1,0 +1,135 @@
+"""References and sweeps of emulated precision: parts of `emulation_report.py`."""
+
+from __future__ import annotations
+
+import json
+import operator
+import os
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Results = dict[str, Any]
+
+
+class Reference:
+    """Errors on sampled outputs: float32 against float64, float64 against 80-bit long double."""
+
+    def __init__(self, a: Any, b: Any) -> None:
+        count = min(len(a), 128 if a.dtype == np.float32 else 4)
+        self.rows = np.linspace(0, len(a) - 1, count).astype(int)
+        self.columns = slice(None) if a.dtype == np.float32 else slice(0, 256)
+        wide = np.float64 if a.dtype == np.float32 else np.longdouble
+        if wide is np.float64:
+            x, y = a[self.rows].astype(wide), b.astype(wide)
+            self.exact, self.size = (x @ y).get(), (abs(x) @ abs(y)).get()
+        else:
+            x, y = a[self.rows].get().astype(wide), b[:, self.columns].get().astype(wide)
+            self.exact, self.size = x @ y, abs(x) @ abs(y)
+
+    def error(self, result: Any) -> Results:
+        """Return the largest error over |A||B| and the RMS error over the RMS result."""
+        got = result[self.rows][:, self.columns].get().astype(self.exact.dtype)
+        difference = abs(got - self.exact)
+        rms = float(np.sqrt(np.mean(difference**2) / np.mean(self.exact**2)))
+        return {"max_error": float((difference / self.size).max()), "rms_error": rms}
+
+
+def sweep(size: int) -> list[Results]:
+    """Time row blocks and batched residue products, to see what pays on this device."""
+    import cupy
+
+    from gpuemu.gemm.emulation import (
+        device_plan,
+        device_products,
+        device_steps,
+        emulated_matmul,
+        tuning,
+    )
+
+    rows = []
+    saved = device_plan.ROW_BLOCK, device_plan.SMALLEST_ROW_BLOCK, device_products.BATCHED_LIMIT
+    for dtype, scheme, bits in (
+        (np.float32, "slices", 23),
+        (np.float64, "slices", 52),
+        (np.float64, "crt", 52),
+    ):
+        a, b = (
+            cupy.random.RandomState(3).standard_normal((size, size)).astype(dtype) for _ in range(2)
+        )
+        for block in (1024, 2048, 4096, 8192, 16384):
+            for batched in (False, True) if scheme == "crt" else (False,):
+                if block > size:
+                    continue
+                device_plan.ROW_BLOCK = device_plan.SMALLEST_ROW_BLOCK = block
+                device_products.BATCHED_LIMIT = 1 << 60 if batched else 0
+                device_steps.program.cache_clear()
+                ms = tuning.median_ms(
+                    partial(emulated_matmul, a, b, mantissa_bits=bits, scheme=scheme), 5
+                )
+                row = {
+                    "n": size,
+                    "scheme": scheme,
+                    "bits": bits,
+                    "row_block": block,
+                    "batched": batched,
+                    "ms": ms,
+                }
+                row["tflops"] = 2e-9 * size**3 / ms
+                rows.append(row)
+                print(
+                    f"sweep {size:6} {scheme:6} {bits} row block {block:6} "
+                    f"batched {batched!s:5} {row['tflops']:7.1f} TFLOP/s"
+                )
+        cupy.get_default_memory_pool().free_all_blocks()
+    device_plan.ROW_BLOCK, device_plan.SMALLEST_ROW_BLOCK, device_products.BATCHED_LIMIT = saved
+    device_steps.program.cache_clear()
+    return rows
+
+
+def cublas_emulation(sizes: list[int]) -> dict[str, float]:
+    """Time cuBLAS's own emulated DGEMM in its own process: the environment switches it on."""
+    environment = os.environ | {
+        "CUBLAS_EMULATE_DOUBLE_PRECISION": "1",
+        "CUBLAS_EMULATION_STRATEGY": "eager",
+        "CUBLAS_FIXEDPOINT_EMULATION_MANTISSA_BIT_COUNT": "55",
+    }
+    report = Path(__file__).with_name("emulation_report.py")
+    command = [sys.executable, str(report), "--only-cublas", "--sizes", ",".join(map(str, sizes))]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        print(f"cuBLAS's own emulation did not run:\n{done.stderr[-800:]}")
+        return {}
+    times: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return times
+
+
+def only_cublas(sizes: list[int]) -> None:
+    """Print the times of `a @ b` as JSON: the child of `cublas_emulation`.
+
+    The faster of two: with cuBLAS's own workspace, and with one that holds all slices.
+    """
+    import ctypes
+
+    import cupy
+
+    from gpuemu.gemm.emulation import tuning
+
+    times: dict[str, float] = {}
+    for own_workspace in (True, False):
+        if not own_workspace:
+            memory = cupy.cuda.alloc(6 << 30)
+            library = ctypes.CDLL(f"libcublas.so.{cupy.cuda.runtime.runtimeGetVersion() // 1000}")
+            handle = ctypes.c_void_p(cupy.cuda.device.get_cublas_handle())
+            library.cublasSetWorkspace_v2(
+                handle, ctypes.c_void_p(memory.ptr), ctypes.c_size_t(6 << 30)
+            )
+        for size in sizes:
+            a, b = (cupy.random.RandomState(size).standard_normal((size, size)) for _ in range(2))
+            ms = tuning.median_ms(partial(operator.matmul, a, b), 3)
+            times[str(size)] = min(ms, times.get(str(size), ms))
+    print(json.dumps(times))

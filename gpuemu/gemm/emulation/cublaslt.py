@@ -1,0 +1,152 @@
+"""cublasLt through ctypes: the algorithm of an int8 product chosen once, not in every call.
+
+cublasGemmEx searches for an algorithm each time, which costs the CPU tens of microseconds.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from ...errors import BackendUnavailable
+
+# Enumerations of cublasLt.h and library_types.h.
+_INT8, _INT32, _COMPUTE_INT32 = 3, 10, 72
+_TRANSPOSE_A, _TRANSPOSED = 3, 1
+_BATCH_COUNT, _BATCH_STRIDE = 5, 6
+_MOST_WORKSPACE, _ALIGNMENTS = 1, (5, 6, 7, 8)
+_ALGORITHM_BYTES = 64
+_ONE, _ZERO = ctypes.c_int32(1), ctypes.c_int32(0)
+
+
+@dataclass(frozen=True)
+class Product:
+    """`out = left^T @ right`, column-major: m x n int32 from k x m and k x n int8.
+
+    `left`, `right` and `out` are offsets in bytes; `left_row` and `right_row` are the strides of
+    their vectors. `count` such products lie one after the other.
+    """
+
+    m: int
+    n: int
+    k: int
+    left: int
+    right: int
+    out: int
+    left_row: int
+    right_row: int
+    count: int = 1
+
+
+class Heuristic(ctypes.Structure):
+    """cublasLtMatmulHeuristicResult_t."""
+
+    _fields_ = (
+        ("algorithm", ctypes.c_byte * _ALGORITHM_BYTES),
+        ("workspace", ctypes.c_size_t),
+        ("state", ctypes.c_int),
+        ("waves", ctypes.c_float),
+        ("reserved", ctypes.c_int * 4),
+    )
+
+
+class Library:
+    """cublasLt of one device."""
+
+    def __init__(self, loaded: ctypes.CDLL, handle: int) -> None:
+        self._loaded, self._handle = loaded, handle
+        self._matmul = loaded.cublasLtMatmul
+        pointer, size = ctypes.c_void_p, ctypes.c_size_t
+        self._matmul.argtypes = (*(pointer,) * 14, size, pointer)
+
+    def _do(self, name: str, *arguments: Any) -> None:
+        status = getattr(self._loaded, name)(*arguments)
+        if status:
+            raise BackendUnavailable(f"{name} returned status {status}")
+
+    def _new(self, name: str, *arguments: Any) -> ctypes.c_void_p:
+        made = ctypes.c_void_p()
+        self._do(name, ctypes.byref(made), *arguments)
+        return made
+
+    def _set(self, name: str, of: ctypes.c_void_p, attribute: int, value: Any) -> None:
+        self._do(name, of, attribute, ctypes.byref(value), ctypes.c_size_t(ctypes.sizeof(value)))
+
+    def layout(self, kind: int, rows: int, columns: int, stride: int, count: int) -> Any:
+        """Return a column-major layout; matrices of a batch lie one after the other."""
+        made = self._new(
+            "cublasLtMatrixLayoutCreate",
+            kind, ctypes.c_uint64(rows), ctypes.c_uint64(columns), ctypes.c_int64(stride),
+        )  # fmt: skip
+        if count > 1:
+            change = "cublasLtMatrixLayoutSetAttribute"
+            self._set(change, made, _BATCH_COUNT, ctypes.c_int32(count))
+            self._set(change, made, _BATCH_STRIDE, ctypes.c_int64(stride * columns))
+        return made
+
+    def operation(self) -> ctypes.c_void_p:
+        """Return int8 times int8 in int32, the left operand transposed."""
+        made = self._new("cublasLtMatmulDescCreate", _COMPUTE_INT32, _INT32)
+        self._set("cublasLtMatmulDescSetAttribute", made, _TRANSPOSE_A, ctypes.c_int32(_TRANSPOSED))
+        return made
+
+    def _preference(self, p: Product, spare: int) -> ctypes.c_void_p:
+        made = self._new("cublasLtMatmulPreferenceCreate")
+        change = "cublasLtMatmulPreferenceSetAttribute"
+        self._set(change, made, _MOST_WORKSPACE, ctypes.c_uint64(spare))
+        for attribute, offset in zip(_ALIGNMENTS, (p.left, p.right, p.out, p.out), strict=True):
+            alignment = min(256, offset & -offset) if offset else 256
+            self._set(change, made, attribute, ctypes.c_uint32(alignment))
+        return made
+
+    def prepare(
+        self, p: Product, spare_offset: int, spare: int
+    ) -> tuple[Callable[[int, int], None], int] | None:
+        """Return a function (workspace address, stream) that runs a product, and its scratch;
+        None where no algorithm fits.
+        """
+        operation = self.operation()
+        left = self.layout(_INT8, p.k, p.m, p.left_row, p.count)
+        right = self.layout(_INT8, p.k, p.n, p.right_row, p.count)
+        out = self.layout(_INT32, p.m, p.n, p.m, p.count)
+        best, found = Heuristic(), ctypes.c_int()
+        status = self._loaded.cublasLtMatmulAlgoGetHeuristic(
+            ctypes.c_void_p(self._handle), operation, left, right, out, out,
+            self._preference(p, spare), 1, ctypes.byref(best), ctypes.byref(found),
+        )  # fmt: skip
+        if status or found.value < 1 or best.state:
+            return None
+        matmul, handle = self._matmul, self._handle
+        one, zero = ctypes.addressof(_ONE), ctypes.addressof(_ZERO)
+        algorithm, scratch = ctypes.addressof(best), int(best.workspace)
+
+        def run(base: int, stream: int, _keep: Any = best) -> None:
+            to = base + p.out
+            status = matmul(
+                handle, operation, one, base + p.left, left, base + p.right, right, zero,
+                to, out, to, out, algorithm, base + spare_offset, scratch, stream,
+            )  # fmt: skip
+            if status:
+                raise BackendUnavailable(f"cublasLtMatmul returned status {status} for {p}")
+
+        return run, scratch
+
+
+@cache
+def library(device: int) -> Library | None:
+    """Return cublasLt for the current device, `device`; None where the library is not found."""
+    import cupy
+
+    major = int(cupy.cuda.runtime.runtimeGetVersion()) // 1000
+    try:
+        loaded = ctypes.CDLL(f"libcublasLt.so.{major}")
+    except OSError:
+        return None
+    made = ctypes.c_void_p()
+    status = loaded.cublasLtCreate(ctypes.byref(made))
+    if status or made.value is None:
+        raise BackendUnavailable(f"cublasLtCreate returned status {status}")
+    return Library(loaded, made.value)

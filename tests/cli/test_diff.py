@@ -1,0 +1,222 @@
+"""`gpuemu diff` finds planted faults, says how to repeat them, and makes them small; `replay`
+repeats them.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from gpuemu.backends import host
+from gpuemu.cli import build
+
+F16 = "v_mfma_f32_16x16x16_f16"
+MANY = "v_mfma_f32_4x4x4_16b_f16"
+
+
+@pytest.fixture(autouse=True)
+def _subjects_on_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    sys.modules.pop("subjects", None)
+
+
+def command(*arguments: str) -> Result:
+    return CliRunner().invoke(build(), list(arguments), env={"COLUMNS": "80", "NO_COLOR": "1"})
+
+
+def diff(subject: str, instruction: str = F16, *arguments: str) -> tuple[int, dict[str, Any]]:
+    result = command(
+        "diff",
+        "--subject",
+        f"subjects:{subject}",
+        "-i",
+        instruction,
+        "-a",
+        "gfx942",
+        "--json",
+        *arguments,
+    )
+    assert result.exit_code in (0, 1, 130), result.output
+    return result.exit_code, json.loads(result.output)
+
+
+def replay(line: str, *arguments: str) -> tuple[int, dict[str, Any]]:
+    program, name, text = shlex.split(line)
+    assert (program, name) == ("gpuemu", "replay")
+    result = command("replay", text, "--json", *arguments)
+    return result.exit_code, json.loads(result.output)
+
+
+def test_equal_bits() -> None:
+    code, found = diff("right", "*", "--cases", "95")
+    assert code == 0 and found["failed_cases"] == 0
+    assert found["instructions"] == 46 and found["cases"] == 95
+    code, found = diff("destroys_its_inputs", F16, "--cases", "32")
+    assert code == 0
+
+
+@pytest.mark.parametrize(
+    ("subject", "instruction"),
+    [
+        ("one_bit_less", F16),
+        ("abid_off_by_one", MANY),
+        ("swaps_lanes", F16),
+        ("crashes", MANY),
+        ("wrong_shape", F16),
+    ],
+)
+def test_faults_are_found_repeated_and_made_small(subject: str, instruction: str) -> None:
+    code, found = diff(subject, instruction, "--cases", "64")
+    assert code == 1 and found["failed_cases"] > 0
+    (failure,) = found["failures"]
+    again, facts = replay(failure["replay"])
+    assert (
+        again == 1
+        and facts["differs"]
+        and facts["what"].split("(")[0] == failure["what"].split("(")[0]
+    )
+    small, facts = replay(failure["small"])
+    assert small == 1
+    words = [word for operand in facts["case"]["inputs"].values() for word in operand.values()]
+    assert len(words) <= 3
+    assert replay(failure["small"], "--subject", "numpy")[0] == 0
+
+
+def test_a_small_case_names_the_modifier() -> None:
+    _, found = diff("abid_off_by_one", MANY, "--cases", "64")
+    case = json.loads(shlex.split(found["failures"][0]["small"])[2])
+    assert case["modifiers"] == {"cbsz": 1, "abid": 1}
+    assert sum(len(operand) for operand in case["inputs"].values()) == 1
+
+
+def test_a_crash_names_the_case_and_a_wrong_shape_the_right_one() -> None:
+    _, found = diff("crashes", MANY, "--cases", "64")
+    assert "RuntimeError: illegal address" in found["failures"][0]["what"]
+    assert found["failures"][0]["modifiers"] == {"blgp": 3}
+    _, found = diff("wrong_shape")
+    assert "the D of v_mfma_f32_16x16x16_f16 is uint32 (1, 4, 64)" in found["failures"][0]["what"]
+
+
+def test_nan_bits_count_only_when_asked() -> None:
+    options = ("--cases", "32", "--class", "raw")
+    assert diff("other_nan", F16, *options)[0] == 0
+    assert diff("other_nan", F16, *options, "--nan", "exact")[0] == 1
+
+
+def test_the_terminal_shows_the_failure_and_the_replay_line() -> None:
+    result = command(
+        "diff", "--subject", "subjects:one_bit_less", "-i", F16, "-a", "gfx942", "-n", "32"
+    )
+    assert result.exit_code == 1
+    assert "MISMATCH v_mfma_f32_16x16x16_f16 (gfx942)" in result.output
+    lines = [line.strip() for line in result.output.splitlines() if "gpuemu replay" in line]
+    assert len(lines) == 2
+    for line in lines:
+        assert replay(line)[0] == 1
+    text = command(*shlex.split(lines[1])[1:]).output
+    assert "Operand" in text and "VGPR" in text
+
+
+def test_case_numbers_are_the_same_for_any_number_of_cases() -> None:
+    _, few = diff("one_bit_less", F16, "--cases", "20", "--no-shrink")
+    _, many = diff("one_bit_less", F16, "--cases", "200", "--no-shrink")
+    assert few["failures"][0]["replay"] == many["failures"][0]["replay"]
+
+
+def test_ctrl_c_prints_what_was_done() -> None:
+    result = command("diff", "--subject", "subjects:interrupted", "-a", "gfx942", "-n", "184")
+    assert result.exit_code == 130
+    assert "interrupted; so far:" in result.output and "all bits equal" in result.output
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--subject", "nothing"), "package.module:function"),
+        (("--subject", "no_such_module:f"), "No module named"),
+        (("--subject", "subjects:missing"), "no attribute 'missing'"),
+        (("--subject", "subjects:not_callable"), "is a int; legal: a callable"),
+        (("--class", "odd"), "input class 'odd'"),
+        (("--modifiers", "some"), "legal: all, none"),
+        (("--nan", "maybe"), "legal: any, exact"),
+        (("--instruction", "v_mfma_f32_16x16x16_f17"), "near names"),
+        (("--arch", "gfx9999"), "fits none of"),
+        (("--cases", "0"), "'--cases'"),
+    ],
+)
+def test_bad_use(arguments: tuple[str, ...], message: str) -> None:
+    result = command("diff", *arguments)
+    assert result.exit_code == 2
+    assert message in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "no JSON"),
+        ("[1]", "legal: an object"),
+        ('{"instruction":"v_mfma_f32_16x16x16_f16"}', "'arch'"),
+        (
+            '{"instruction":"v_mfma_f32_16x16x16_f16","arch":"gfx942","class":"odd"}',
+            "legal: normal",
+        ),
+        (
+            '{"instruction":"v_mfma_f32_16x16x16_f16","arch":"gfx942","class":"raw","seed":0,"case":-1}',
+            "0 or more",
+        ),
+        (
+            '{"instruction":"v_mfma_f32_16x16x16_f16","arch":"gfx942","class":"raw","seed":true,"case":1}',
+            "'seed'",
+        ),
+        (
+            '{"instruction":"v_mfma_f32_16x16x16_f16","arch":"gfx942","inputs":{"z":{}}}',
+            "objects named a, b, c",
+        ),
+        (
+            '{"instruction":"v_mfma_f32_16x16x16_f16","arch":"gfx942","inputs":{"a":{"9:0":"1"}}}',
+            "outside",
+        ),
+        (
+            '{"instruction":"v_mfma_f32_16x16x16_f16","arch":"gfx942","inputs":{"a":{"0:0":"xyz"}}}',
+            "HEX",
+        ),
+        (
+            '{"instruction":"v_mfma_f32_16x16x16_f16","arch":"gfx942","modifiers":{"cbsz":1},"inputs":{}}',
+            "cbsz=1",
+        ),
+        (
+            '{"instruction":"v_mfma_f32_16x16x16_f16","arch":"gfx942","modifiers":{"cbs":1},"inputs":{}}',
+            "'cbs'",
+        ),
+        (
+            '{"instruction":"v_mfma_f32_16x16x16_f16","arch":"gfx942","inputs":{},"extra":1}',
+            "'extra'",
+        ),
+        ("@/no/such/file", "cannot be read"),
+    ],
+)
+def test_replay_refuses(text: str, message: str) -> None:
+    result = command("replay", text)
+    assert result.exit_code == 2 and message in " ".join(result.output.split())
+
+
+@pytest.mark.skipif(not host.available(), reason=host.why_unavailable() or "host build")
+def test_the_host_build_equals_the_oracle_on_every_instruction() -> None:
+    result = command("diff", "--subject", "host", "--cases", "644", "--json")
+    found = json.loads(result.output)
+    assert result.exit_code == 0, found["failures"]
+    assert found["instructions"] == 161 and found["cases"] == 644
+
+
+@pytest.mark.gpu
+def test_cuda_equals_the_oracle_on_every_instruction() -> None:
+    result = command("diff", "--subject", "cuda", "--cases", "8000", "--json")
+    found = json.loads(result.output)
+    assert result.exit_code == 0, found["failures"]

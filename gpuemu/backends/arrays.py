@@ -96,8 +96,11 @@ def to_cupy(array: Any, name: str = "array") -> Any:
 
 
 def as_unsigned(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return an array of a dtype not NumPy's own as unsigned bits; others unchanged."""
-    if array.dtype.kind in "biuf":
+    """Return the bits of an array whose dtype is not NumPy's own as unsigned integers.
+
+    Others are returned unchanged. A dtype of ml_dtypes may call itself a float: its `kind` does not tell.
+    """
+    if array.dtype.isbuiltin == 1:
         return array
     return array.view(np.dtype(f"u{array.dtype.itemsize}"))
 

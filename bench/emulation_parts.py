@@ -7,6 +7,8 @@ import operator
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,6 +39,80 @@ class Reference:
         difference = abs(got - self.exact)
         rms = float(np.sqrt(np.mean(difference**2) / np.mean(self.exact**2)))
         return {"max_error": float((difference / self.size).max()), "rms_error": rms}
+
+
+def overhead() -> Results:
+    """Time what one call costs the CPU: many small products, enqueued without waiting."""
+    import cupy
+
+    from gpuemu.gemm.emulation import cublaslt, device_products, device_steps, emulated_matmul
+
+    a = cupy.random.standard_normal((256, 256)).astype(np.float32)
+    calls = {
+        "slices 23": lambda: emulated_matmul(a, a, mantissa_bits=23),
+        "crt 23": lambda: emulated_matmul(a, a, mantissa_bits=23, scheme="crt"),
+        "auto (native)": lambda: emulated_matmul(a, a, mantissa_bits=23, scheme="auto"),
+        "a @ b": lambda: a @ a,
+    }
+    result = {f"{name}, us": _enqueue_us(call) for name, call in calls.items()}
+    found = cublaslt.library
+    cublaslt.library = lambda device: None
+    device_steps.program.cache_clear()
+    result["slices 23 through gemmEx, us"] = _enqueue_us(calls["slices 23"])
+    cublaslt.library = found
+    device_steps.program.cache_clear()
+    product = cublaslt.Product(256, 256, 256, 0, 1 << 20, 2 << 20, 256, 256)
+    memory = cupy.cuda.alloc(8 << 20)
+    stream = cupy.cuda.get_current_stream().ptr
+    run, _ = device_products.prepare(product, 0, 4 << 20, 1 << 20)
+    result["one int8 product, us"] = _enqueue_us(lambda: run(memory.ptr, stream))
+    other = device_products._through_gemm_ex(product)
+    result["one int8 product through gemmEx, us"] = _enqueue_us(lambda: other(memory.ptr, stream))
+    for name, value in result.items():
+        print(f"overhead at 256: {name} {value:.1f}")
+    return result
+
+
+def _enqueue_us(call: Callable[[], Any]) -> float:
+    import cupy
+
+    for _ in range(20):
+        call()
+    samples = []
+    for _ in range(5):
+        cupy.cuda.Device().synchronize()
+        start = time.perf_counter()
+        for _ in range(50):
+            call()
+        samples.append((time.perf_counter() - start) / 50 * 1e6)
+    return float(np.median(samples))
+
+
+def engines() -> list[Results]:
+    """Time whole products with the int8 ones through cublasLt, and through cublasGemmEx."""
+    import cupy
+
+    from gpuemu.gemm.emulation import device_products, device_steps, emulated_matmul, tuning
+
+    rows = []
+    saved = device_products.DIRECT_LIMIT
+    for size in (1024, 2048, 3000, 4096, 8192):
+        for dtype, scheme, bits in ((np.float32, "slices", 23), (np.float64, "crt", 52)):
+            a, b = (cupy.random.standard_normal((size, size)).astype(dtype) for _ in range(2))
+            row = {"n": size, "dtype": np.dtype(dtype).name, "scheme": scheme}
+            for name, limit in (("cublasLt", 1 << 60), ("gemmEx", 0)):
+                device_products.DIRECT_LIMIT = limit
+                device_steps.program.cache_clear()
+                call = partial(emulated_matmul, a, b, mantissa_bits=bits, scheme=scheme)
+                row[f"{name}, ms"] = tuning.median_ms(call, 7)
+            rows.append(row)
+            print(
+                f"engines {row['dtype']:8} {size:6} {scheme:6}: "
+                f"cublasLt {row['cublasLt, ms']:.3f} ms, gemmEx {row['gemmEx, ms']:.3f} ms"
+            )
+    device_products.DIRECT_LIMIT = saved
+    device_steps.program.cache_clear()
+    return rows
 
 
 def sweep(size: int) -> list[Results]:

@@ -23,13 +23,36 @@ import numpy as np
 sys.path[:0] = [str(Path(__file__).resolve().parent.parent), str(Path(__file__).parent)]
 
 from emulation_bits import check_bits  # noqa: E402
-from emulation_parts import Reference, cublas_emulation, only_cublas, sweep  # noqa: E402
+from emulation_parts import (  # noqa: E402
+    Reference,
+    cublas_emulation,
+    engines,
+    only_cublas,
+    overhead,
+    sweep,
+)
 
 COPY_BYTES_PER_MS = 4.3e9
 INT8_OPERATIONS_PER_MS = 1.495e12
 REPEATS = 7
 
 Results = dict[str, Any]
+
+
+VARIANTS = {
+    "float32": (
+        ("slices", 23, "truncate"),
+        ("slices", 23, "nearest"),
+        ("slices", 31, "truncate"),
+        ("crt", 23, "nearest"),
+    ),
+    "float64": (
+        ("slices", 52, "truncate"),
+        ("slices", 39, "truncate"),
+        ("crt", 52, "nearest"),
+        ("crt", 39, "nearest"),
+    ),
+}
 
 
 def figures(sizes: list[int], emulated: dict[str, float]) -> list[Results]:
@@ -52,22 +75,7 @@ def _figures_of(a: Any, b: Any, size: int, emulated: dict[str, float]) -> list[R
 
     name = a.dtype.name
     calls: dict[str, Callable[[], Any]] = {"native": lambda: a @ b}
-    variants = (
-        [
-            ("slices", 23, "truncate"),
-            ("slices", 23, "nearest"),
-            ("slices", 31, "truncate"),
-            ("crt", 23, "nearest"),
-        ]
-        if name == "float32"
-        else [
-            ("slices", 52, "truncate"),
-            ("slices", 39, "truncate"),
-            ("crt", 52, "nearest"),
-            ("crt", 39, "nearest"),
-        ]
-    )
-    for scheme, bits, rounding in variants:
+    for scheme, bits, rounding in VARIANTS[name]:
         calls[f"{scheme}-{bits}-{rounding}"] = lambda s=scheme, x=bits, r=rounding: emulated_matmul(  # type: ignore[misc]
             a, b, mantissa_bits=x, scheme=s, slice_rounding=r
         )
@@ -110,8 +118,6 @@ def stages(sizes: list[int]) -> list[Results]:
     """Time every stage beside its floor, for B in both orientations."""
     import cupy
 
-    from gpuemu.gemm.emulation import emulated_matmul, emulation_report
-
     rows: list[Results] = []
     for size in sizes:
         for dtype, scheme, bits in (
@@ -119,34 +125,12 @@ def stages(sizes: list[int]) -> list[Results]:
             (np.float64, "slices", 52),
             (np.float64, "crt", 52),
         ):
-            a, b = (
-                cupy.random.RandomState(2).standard_normal((size, size)).astype(dtype)
-                for _ in range(2)
-            )
+            random = cupy.random.RandomState(2)
+            a, b = (random.standard_normal((size, size)).astype(dtype) for _ in range(2))
             for orientation, right in (("B rows", b), ("B columns", cupy.asfortranarray(b))):
-                samples = []
-                for _ in range(7):
-                    emulated_matmul(a, right, mantissa_bits=bits, scheme=scheme, timing=True)
-                    samples.append(emulation_report().stage_ms)
-                report = emulation_report()
-                times = {
-                    name: float(np.median([s[name] for s in samples[2:]])) for name in samples[0]
-                }
-                floors = _floors(size, np.dtype(dtype).itemsize, report)
-                row = {
-                    "dtype": np.dtype(dtype).name,
-                    "n": size,
-                    "scheme": scheme,
-                    "bits": bits,
-                    "B": orientation,
-                }
-                row |= {
-                    "ms": times,
-                    "floor": floors,
-                    "workspace": report.workspace_bytes,
-                    "blocks": report.blocks,
-                }
-                rows.append(row)
+                rows.append(_stages_of(a, right, scheme, bits) | {"B": orientation})
+                row = rows[-1]
+                times, floors = row["ms"], row["floor"]
                 text = "  ".join(f"{s} {times[s]:.3f} (floor {floors[s]:.3f})" for s in times)
                 print(
                     f"{row['dtype']:8} {size:6} {scheme:6} {bits} {orientation:9} "
@@ -155,58 +139,33 @@ def stages(sizes: list[int]) -> list[Results]:
     return rows
 
 
+def _stages_of(a: Any, b: Any, scheme: str, bits: int) -> Results:
+    from gpuemu.gemm.emulation import emulated_matmul, emulation_report
+
+    samples = []
+    for _ in range(9):
+        for _ in range(3):  # the device stays behind the CPU, so that no stage waits for a launch
+            a @ b
+        emulated_matmul(a, b, mantissa_bits=bits, scheme=scheme, timing=True)
+        samples.append(emulation_report().stage_ms)
+    report = emulation_report()
+    return {
+        "dtype": a.dtype.name,
+        "n": len(a),
+        "scheme": scheme,
+        "bits": bits,
+        "ms": {name: float(np.median([s[name] for s in samples[2:]])) for name in samples[0]},
+        "floor": _floors(len(a), a.itemsize, report),
+        "workspace": report.workspace_bytes,
+        "blocks": report.blocks,
+    }
+
+
 def _floors(size: int, itemsize: int, report: Any) -> dict[str, float]:
     encode = size * size * (itemsize + report.planes) / COPY_BYTES_PER_MS
     recombine = size * size * (itemsize + 4 * report.planes) / COPY_BYTES_PER_MS
     products = 2.0 * size**3 * report.products / INT8_OPERATIONS_PER_MS
     return {"encode A": encode, "encode B": encode, "products": products, "recombine": recombine}
-
-
-def overhead() -> Results:
-    """Time what one call costs the CPU: many small products, enqueued without waiting."""
-    import cupy
-
-    from gpuemu.gemm.emulation import cublaslt, device_products, device_steps, emulated_matmul
-
-    a = cupy.random.standard_normal((256, 256)).astype(np.float32)
-    calls = {
-        "slices 23": lambda: emulated_matmul(a, a, mantissa_bits=23),
-        "crt 23": lambda: emulated_matmul(a, a, mantissa_bits=23, scheme="crt"),
-        "auto (native)": lambda: emulated_matmul(a, a, mantissa_bits=23, scheme="auto"),
-        "a @ b": lambda: a @ a,
-    }
-    result = {f"{name}, us": _enqueue_us(call) for name, call in calls.items()}
-    found = cublaslt.library
-    cublaslt.library = lambda device: None
-    device_steps.program.cache_clear()
-    result["slices 23 through gemmEx, us"] = _enqueue_us(calls["slices 23"])
-    cublaslt.library = found
-    device_steps.program.cache_clear()
-    product = cublaslt.Product(256, 256, 256, 0, 1 << 20, 2 << 20, 256, 256)
-    memory = cupy.cuda.alloc(8 << 20)
-    stream = cupy.cuda.get_current_stream().ptr
-    run, _ = device_products.prepare(product, 0, 4 << 20, 1 << 20)
-    result["one int8 product, us"] = _enqueue_us(lambda: run(memory.ptr, stream))
-    other = device_products._through_gemm_ex(product)
-    result["one int8 product through gemmEx, us"] = _enqueue_us(lambda: other(memory.ptr, stream))
-    for name, value in result.items():
-        print(f"overhead at 256: {name} {value:.1f}")
-    return result
-
-
-def _enqueue_us(call: Callable[[], Any]) -> float:
-    import cupy
-
-    for _ in range(20):
-        call()
-    samples = []
-    for _ in range(5):
-        cupy.cuda.Device().synchronize()
-        start = time.perf_counter()
-        for _ in range(50):
-            call()
-        samples.append((time.perf_counter() - start) / 50 * 1e6)
-    return float(np.median(samples))
 
 
 def automatic() -> list[Results]:
@@ -296,6 +255,7 @@ def main() -> None:
     parts: dict[str, Callable[[], Any]] = {} if options.figures_only else {"bits": check_bits}
     parts |= {
         "overhead": overhead,
+        "engines": engines,
         "stages": lambda: stages([size for size in sizes if size <= 8192]),
         "figures": lambda: figures(sizes, cublas_emulation(sizes)),
         "auto": automatic,

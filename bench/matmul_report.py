@@ -3,8 +3,8 @@ the ceilings.
 
     python bench/matmul_report.py [--json FILE] [--only NAME] [--quick]
 
-Each arithmetic class runs in a process of its own, so that a crash loses one row. About two
-minutes on an H200.
+Each arithmetic class runs in a process of its own, so that a crash loses one row. Where mmasim and
+torch can be imported, the Python model's speed is measured in the same run. About 80 s on an H200.
 """
 
 from __future__ import annotations
@@ -30,27 +30,28 @@ from gpuemu.mfma import execute, matmul_device, matmul_oracle, matmul_tuned
 from gpuemu.mfma.matmul_device import Chain, Matrices
 
 # Row: instruction, architecture, (cbsz, blgp), what is to be reached in Tera-MAC/s, instructions a
-# MAC of the tuned inner loop (counted in the SASS for sm_90a), Giga-MAC/s of mmasim 2.1.1 on an
-# H200 where it was measured.
-CLASSES: dict[str, tuple[str, str, tuple[int, int], float, float | None, float | None]] = {
-    "f32": ("v_mfma_f32_32x32x2_f32", "gfx942", (0, 0), 0.0, 1.07, 67.3),
-    "cdna2 f16": ("v_mfma_f32_32x32x8f16", "gfx90a", (0, 0), 6.0, 1.60, 23.0),
-    "cdna2 bf16": ("v_mfma_f32_32x32x4bf16", "gfx90a", (0, 0), 6.0, 1.60, None),
-    "cdna2 bf16_1k": ("v_mfma_f32_32x32x8bf16_1k", "gfx90a", (0, 0), 6.0, 1.60, None),
-    "cdna3 f16": ("v_mfma_f32_32x32x8_f16", "gfx942", (0, 0), 3.2, 4.77, 6.3),
-    "cdna3 bf16": ("v_mfma_f32_32x32x8_bf16", "gfx942", (0, 0), 3.2, 4.77, 6.7),
-    "cdna3 fp8": ("v_mfma_f32_16x16x32_fp8_fp8", "gfx942", (0, 0), 2.5, None, 7.6),
-    "cdna3 bf8": ("v_mfma_f32_16x16x32_bf8_bf8", "gfx942", (0, 0), 2.5, None, None),
-    "cdna3 xf32": ("v_mfma_f32_16x16x8_xf32", "gfx942", (0, 0), 2.0, None, 5.4),
-    "cdna1 f16": ("v_mfma_f32_32x32x8f16", "gfx908", (0, 0), 1.5, 3.8, 2.1),
-    "cdna1 bf16": ("v_mfma_f32_32x32x4bf16", "gfx908", (0, 0), 1.5, 5.4, None),
-    "f64": ("v_mfma_f64_16x16x4_f64", "gfx942", (0, 0), 0.0, None, 35.5),
-    "i8": ("v_mfma_i32_32x32x16_i8", "gfx942", (0, 0), 0.0, None, None),
-    "cdna4 f8f6f4": ("v_mfma_f32_16x16x128_f8f6f4", "gfx950", (0, 4), 1.5, None, None),
-    "cdna4 f16 wide": ("v_mfma_f32_16x16x32_f16", "gfx950", (0, 0), 0.0, None, None),
-    "smfmac f16": ("v_smfmac_f32_16x16x32_f16", "gfx942", (0, 0), 1.5, None, None),
+# MAC of the tuned inner loop (counted in the SASS for sm_90a).
+CLASSES: dict[str, tuple[str, str, tuple[int, int], float, float | None]] = {
+    "f32": ("v_mfma_f32_32x32x2_f32", "gfx942", (0, 0), 0.0, 1.07),
+    "cdna2 f16": ("v_mfma_f32_32x32x8f16", "gfx90a", (0, 0), 6.0, 1.60),
+    "cdna2 bf16": ("v_mfma_f32_32x32x4bf16", "gfx90a", (0, 0), 6.0, 1.60),
+    "cdna2 bf16_1k": ("v_mfma_f32_32x32x8bf16_1k", "gfx90a", (0, 0), 6.0, 1.60),
+    "cdna3 f16": ("v_mfma_f32_32x32x8_f16", "gfx942", (0, 0), 3.2, 4.77),
+    "cdna3 bf16": ("v_mfma_f32_32x32x8_bf16", "gfx942", (0, 0), 3.2, 4.77),
+    "cdna3 fp8": ("v_mfma_f32_16x16x32_fp8_fp8", "gfx942", (0, 0), 2.5, None),
+    "cdna3 bf8": ("v_mfma_f32_16x16x32_bf8_bf8", "gfx942", (0, 0), 2.5, None),
+    "cdna3 xf32": ("v_mfma_f32_16x16x8_xf32", "gfx942", (0, 0), 2.0, None),
+    "cdna1 f16": ("v_mfma_f32_32x32x8f16", "gfx908", (0, 0), 1.5, 3.8),
+    "cdna1 bf16": ("v_mfma_f32_32x32x4bf16", "gfx908", (0, 0), 1.5, 5.4),
+    "f64": ("v_mfma_f64_16x16x4_f64", "gfx942", (0, 0), 0.0, None),
+    "i8": ("v_mfma_i32_32x32x16_i8", "gfx942", (0, 0), 0.0, None),
+    "cdna4 f8f6f4": ("v_mfma_f32_16x16x128_f8f6f4", "gfx950", (0, 4), 1.5, None),
+    "cdna4 f16 wide": ("v_mfma_f32_16x16x32_f16", "gfx950", (0, 0), 0.0, None),
+    "smfmac f16": ("v_smfmac_f32_16x16x32_f16", "gfx942", (0, 0), 1.5, None),
 }
 SIZES = (256, 512, 1024, 2048, 4096, 8192, 16384)
+SLOW = 5.0  # Tera-MAC/s at 8192 below which 16384 is left out
+MMASIM_ARCH = {"gfx908": "CDNA1", "gfx90a": "CDNA2", "gfx942": "CDNA3"}
 KINDS = ("normal", "zeros", "wide", "bits", "special")
 
 
@@ -269,7 +270,7 @@ def measure(name: str, quick: bool) -> dict[str, Any]:
     row["differing"] = check(chain)
     speeds: dict[str, float] = {}
     for size in (1024, 4096) if quick else SIZES:
-        if size > (16384 if tuned else 2048):
+        if size > (16384 if tuned else 4096) or (size > 8192 and speeds["8192"] < SLOW):
             break
         x = device_operands(chain, 1, size)
         d = cupy.empty((1, size, size), chain.accumulator)
@@ -281,10 +282,62 @@ def measure(name: str, quick: bool) -> dict[str, Any]:
     row["batch_64_of_512"] = (
         64 * 512**3 / seconds(lambda: matmul_device.run_cuda(chain, x, d)) / 1e12
     )
-    row["wanted"], row["mmasim_giga_mac_s"] = CLASSES[name][3], CLASSES[name][5]
+    row["wanted"] = CLASSES[name][3]
     row["ceiling_cublas_8192"] = None if quick else ceiling(name, 8192)
     row["bound_issue"] = issue_bound(name)
     return row
+
+
+def mmasim_speed(name: str) -> float | None:
+    """Return Giga-MAC/s of mmasim's dot products on this GPU, the best of three batches; None for
+    what it does not have.
+    """
+    import torch
+    from mmasim.amd import isa_mfma, sim
+
+    mnemonic, arch, *_ = CLASSES[name]
+    family, suffix = MMASIM_ARCH.get(arch), mnemonic.removeprefix("v_mfma_")
+    if family is None or suffix not in isa_mfma.arch_mfma_suffix[family]:
+        return None
+    model, k = sim.MFMA(family, suffix), chain_of(name).instruction.K
+    wide = torch.float64 if suffix.startswith("f64") else torch.float32
+    best = 0.0
+    for batch in (1 << 16, 1 << 18, 1 << 20):
+        a, b = (torch.randn(batch, k, device="cuda").to(model.a_type) for _ in "ab")
+        c = torch.randn(batch, device="cuda", dtype=wide)
+        best = max(best, batch * k / seconds(lambda: model.dpa(a, b, c), 0.1) / 1e9)  # noqa: B023
+    return best
+
+
+def mmasim_speeds() -> dict[str, Any]:
+    """Return mmasim's Giga-MAC/s by class, or why there is none under "reason"."""
+    try:
+        import mmasim  # noqa: F401
+        import torch
+    except ImportError as error:
+        return {"reason": f"mmasim is not measured: {error}"}
+    if not torch.cuda.is_available():
+        return {"reason": "mmasim is not measured: this torch has no CUDA device"}
+    found: dict[str, Any] = {}
+    for name in CLASSES:
+        try:
+            found[name] = mmasim_speed(name)
+        except Exception as error:
+            print(f"mmasim, {name}: {type(error).__name__}: {error}", file=sys.stderr)
+    return found
+
+
+def own_process(arguments: list[str], mark: str, limit: int) -> Any:
+    """Return what this script prints behind a mark in a process of its own, or its error."""
+    command = [sys.executable, __file__, *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False)
+    except subprocess.TimeoutExpired:
+        return {"error": f"took more than {limit} s"}
+    found = [line for line in done.stdout.splitlines() if line.startswith(mark)]
+    if done.stderr.strip():
+        print(done.stderr.strip()[-400:], file=sys.stderr, flush=True)
+    return json.loads(found[0][len(mark) :]) if found else {"error": done.stderr.strip()[-400:]}
 
 
 def compile_all(names: list[str]) -> None:
@@ -332,7 +385,8 @@ def table_line(row: dict[str, Any]) -> str:
             f"issue bound {row['bound_issue']:.2f}, {100 * best / row['bound_issue']:.0f} %"
         )
     if row["mmasim_giga_mac_s"]:
-        notes.append(f"{1000 * best / row['mmasim_giga_mac_s']:.0f}x mmasim")
+        beside = row["mmasim_giga_mac_s"]
+        notes.append(f"mmasim {beside:.1f} Giga-MAC/s, {1000 * best / beside:.0f}x")
     return (
         f"{row['class']:15} {speeds} | 64x512: {row['batch_64_of_512']:6.3f} | {'; '.join(notes)}"
     )
@@ -345,8 +399,12 @@ def main() -> None:
         "--only", default=None, help="one class, in this process: " + ", ".join(CLASSES)
     )
     parser.add_argument("--quick", action="store_true", help="1024 and 4096 only, no ceilings")
+    parser.add_argument("--mmasim", action="store_true", help="mmasim alone, in this process")
     options = parser.parse_args()
     cuda.require()
+    if options.mmasim:
+        print("MMASIM " + json.dumps(mmasim_speeds()), flush=True)
+        return
     if options.only:
         print("ROW " + json.dumps(measure(options.only, options.quick)), flush=True)
         return
@@ -354,21 +412,15 @@ def main() -> None:
     compile_all(list(CLASSES))
     print(f"compiled in {time.perf_counter() - begun:.0f} s", flush=True)
     print(f"{'Tera-MAC/s':15} " + " ".join(f"{s:7}" for s in SIZES), flush=True)
+    beside = own_process(["--mmasim"], "MMASIM ", 40)
+    for reason in ("reason", "error"):
+        if reason in beside:
+            print(beside[reason], flush=True)
     rows = []
     for name in CLASSES:
-        command = [sys.executable, __file__, "--only", name] + (
-            ["--quick"] if options.quick else []
-        )
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-            found = [line[4:] for line in done.stdout.splitlines() if line.startswith("ROW ")]
-            row = (
-                json.loads(found[0])
-                if found
-                else {"class": name, "error": done.stderr.strip()[-400:]}
-            )
-        except subprocess.TimeoutExpired:
-            row = {"class": name, "error": "took more than 60 s"}
+        quick = ["--quick"] if options.quick else []
+        row = {"class": name, **own_process(["--only", name, *quick], "ROW ", 60)}
+        row["mmasim_giga_mac_s"] = beside.get(name)
         rows.append(row)
         print(table_line(row), flush=True)
         if options.json:

@@ -13,7 +13,15 @@ constexpr int SIDE = 64, THREADS = 256, RUN = 8, PAIRS = CHUNK / 2;
 constexpr int TASKS = SIDE * (CHUNK / RUN);  // runs of one operand
 constexpr int ROUNDS = 2 * TASKS / THREADS;
 constexpr int CHAINS = CONFIG.interleave;
-using Raw = u32[RUN];
+
+// The bits that a code takes in memory.
+HD constexpr int stored(int bits) { return bits <= 8 ? 8 : bits; }
+constexpr int WIDER = stored(CONFIG.a.bits > CONFIG.b.bits ? CONFIG.a.bits : CONFIG.b.bits);
+constexpr int WORDS = RUN * WIDER / 32;
+struct Raw {
+  u32 words[WORDS];    // a run's codes, packed as they lie in memory
+  u32 before[CHAINS];  // the codes before it, where the link began there
+};
 
 struct Side {
   double magnitude[CHUNK][SIDE];
@@ -31,74 +39,95 @@ __device__ __forceinline__ int slot_of(int row) {
 }
 __device__ __forceinline__ int row_of(int t, int n) { return n / 2 * 32 + 2 * t + n % 2; }
 
+// A code at an edge, where it may be missing.
+COLD u32 padded_code(const Problem& p, const MatmulPointers& in, bool is_a, i64 batch, i64 line,
+                     i64 k) {
+  return (u32)(is_a ? code_of_a(CONFIG, p, in, batch, line, k)
+                    : code_of_b(CONFIG, p, in, batch, k, line));
+}
+
 // One run of k of one row of A or one column of B.
 struct Task {
-  const u8* line;  // its first item
-  i64 stride;      // between items, in bytes
+  const u8* from;  // its first item of the next chunk
   int row, k;
   bool is_a, inside, vector;
 
+  Task() = default;
   __device__ __forceinline__ Task(const Problem& p, const MatmulPointers& in, const TilePlace& at,
                                   int number) {
-    const int bits_a = CONFIG.a.bits, bits_b = CONFIG.b.bits;
     is_a = number < TASKS;
     const int own = number % TASKS;
     row = own % SIDE;
     k = own / SIDE * RUN;
-    const int bytes = (is_a ? bits_a : bits_b) <= 8 ? 1 : (is_a ? bits_a : bits_b) / 8;
+    const int bytes = stored(is_a ? CONFIG.a.bits : CONFIG.b.bits) / 8;
     const i64 index = (is_a ? at.row : at.column) + row;
     inside = index < (is_a ? p.m : p.n);
-    stride = (is_a ? p.a.column : p.b.row) * bytes;
     const i64 line_stride = (is_a ? p.a.row : p.b.column) * bytes;
     const u8* base =
         (const u8*)(is_a ? in.a : in.b) + at.batch * (is_a ? p.a.batch : p.b.batch) * bytes;
-    line = base + (inside ? index : 0) * line_stride;
-    vector = stride == bytes && ((u64)line | (u64)line_stride) % 16 == 0;
+    const u8* line = base + (inside ? index : 0) * line_stride;
+    vector = stride(p) == bytes && ((u64)line | (u64)line_stride) % 16 == 0;
+    from = line + k * stride(p);
+  }
+
+  // Between items along k, in bytes.
+  __device__ __forceinline__ i64 stride(const Problem& p) const {
+    return is_a ? p.a.column * (stored(CONFIG.a.bits) / 8) : p.b.row * (stored(CONFIG.b.bits) / 8);
   }
 
   template <int BITS>
-  __device__ __forceinline__ u32 item(i64 at, i64 k_end) const {
-    return inside && at >= 0 && at < k_end ? (u32)load_code(line + at * stride, BITS, 0) : 0;
+  __device__ __forceinline__ static u32 item_of(const Raw& raw, int n) {
+    const u32 word = raw.words[n * stored(BITS) / 32] >> n * stored(BITS) % 32;
+    return stored(BITS) == 32 ? word : word & ((1u << stored(BITS) % 32) - 1);
   }
 
+  // Brings the run of the chunk at `first` and moves on to the next.
   template <int BITS>
-  __device__ __forceinline__ void fetch(i64 first, i64 k_end, u32 (&raw)[RUN]) const {
-    const i64 at = first + k;
-    if (vector && inside && at + RUN <= k_end) {
-      const u8* from = line + at * stride;
-      if (BITS == 32) {
-        const uint4 low = ((const uint4*)from)[0], high = ((const uint4*)from)[1];
-        raw[0] = low.x, raw[1] = low.y, raw[2] = low.z, raw[3] = low.w;
-        raw[4] = high.x, raw[5] = high.y, raw[6] = high.z, raw[7] = high.w;
-      } else if (BITS == 16) {
-        const uint4 all = *(const uint4*)from;
-        const u32 word[4] = {all.x, all.y, all.z, all.w};
-        UNROLL for (int n = 0; n < RUN; ++n) raw[n] = word[n / 2] >> 16 * (n % 2) & 0xFFFF;
-      } else {
+  __device__ __forceinline__ void fetch(const Problem& p, const MatmulPointers& in,
+                                        const TilePlace& place, i64 first, Raw& raw) {
+    const i64 at = first + k, step = stride(p);
+    const bool whole = inside && at + RUN <= p.k;
+    UNROLL for (int n = 0; n < WORDS; ++n) raw.words[n] = 0;
+    UNROLL for (int n = 0; n < CHAINS; ++n) raw.before[n] = 0;
+    if (k % CONFIG.group != 0) UNROLL
+    for (int n = 0; n < CHAINS; ++n)
+      if (inside && at - CHAINS + n < p.k)
+        raw.before[n] = (u32)load_code(from + (n - CHAINS) * step, BITS, 0);
+    if (vector && whole) {
+      if (stored(BITS) == 8) {
         const uint2 all = *(const uint2*)from;
-        const u32 word[2] = {all.x, all.y};
-        UNROLL for (int n = 0; n < RUN; ++n) raw[n] = word[n / 4] >> 8 * (n % 4) & 0xFF;
+        raw.words[0] = all.x, raw.words[1] = all.y;
+      } else {
+        UNROLL for (int n = 0; n < RUN * BITS / 32; n += 4) {
+          const uint4 all = *(const uint4*)(from + 4 * n);
+          raw.words[n] = all.x, raw.words[n + 1] = all.y;
+          raw.words[n + 2] = all.z, raw.words[n + 3] = all.w;
+        }
       }
-    } else {
-      UNROLL for (int n = 0; n < RUN; ++n) raw[n] = item<BITS>(at + n, k_end);
+    } else if (whole) {
+      const u8* item = from;
+      UNROLL for (int n = 0; n < RUN; ++n, item += step) raw.words[n * stored(BITS) / 32] |=
+          (u32)load_code(item, BITS, 0) << n * stored(BITS) % 32;
+    } else if (inside && at < p.k) {
+      UNROLL for (int n = 0; n < RUN; ++n) raw.words[n * stored(BITS) / 32] |=
+          padded_code(p, in, is_a, place.batch, (is_a ? place.row : place.column) + row, at + n)
+          << n * stored(BITS) % 32;
     }
+    from += CHUNK * step;
   }
 
   // Convert a run; returns whether an item is not for this path.
   template <int BITS>
-  __device__ __forceinline__ bool prepare(const Operand& o, i64 first, i64 k_end,
-                                          const u32 (&raw)[RUN], Side& side) const {
+  __device__ __forceinline__ bool prepare(const Operand& o, const Raw& raw, Side& side) const {
     bool special = false;
-    u32 before[CHAINS] = {};
-    if (k % CONFIG.group != 0) UNROLL
-    for (int n = 0; n < CHAINS; ++n)
-      before[n] = chain_item(o, item<BITS>(first + k - CHAINS + n, k_end), is_a).sign;
+    u32 before[CHAINS];
+    UNROLL for (int n = 0; n < CHAINS; ++n) before[n] = chain_item(o, raw.before[n], is_a).sign;
     const int slot = slot_of(row);
     u32 pair = 0;
     UNROLL for (int n = 0; n < RUN; ++n) {
       if ((n % CONFIG.group) == 0 && CONFIG.group <= RUN) UNROLL
       for (int g = 0; g < CHAINS; ++g) before[g] = 0;
-      const ChainItem x = chain_item(o, raw[n], is_a);
+      const ChainItem x = chain_item(o, item_of<BITS>(raw, n), is_a);
       special |= x.special;
       side.magnitude[k + n][row] = x.magnitude;
       side.flip[k + n][slot] = x.sign ^ before[n % CHAINS];
@@ -110,16 +139,17 @@ struct Task {
   }
 };
 
-__device__ __forceinline__ void fetch_task(const Task& task, i64 first, i64 k_end, Raw& raw) {
-  if (task.is_a)
-    task.fetch<CONFIG.a.bits>(first, k_end, raw);
+__device__ __forceinline__ void fetch_task(Task& task, const Problem& p,
+                                           const MatmulPointers& in, const TilePlace& at, i64 first,
+                                           Raw& raw) {
+  if (CONFIG.a.bits == CONFIG.b.bits || task.is_a)
+    task.fetch<CONFIG.a.bits>(p, in, at, first, raw);
   else
-    task.fetch<CONFIG.b.bits>(first, k_end, raw);
+    task.fetch<CONFIG.b.bits>(p, in, at, first, raw);
 }
-__device__ __forceinline__ bool prepare_task(const Task& task, i64 first, i64 k_end, const Raw& raw,
-                                             Buffer& buffer) {
-  return task.is_a ? task.prepare<CONFIG.a.bits>(CONFIG.a, first, k_end, raw, buffer.a)
-                   : task.prepare<CONFIG.b.bits>(CONFIG.b, first, k_end, raw, buffer.b);
+__device__ __forceinline__ bool prepare_task(const Task& task, const Raw& raw, Buffer& buffer) {
+  return task.is_a ? task.prepare<CONFIG.a.bits>(CONFIG.a, raw, buffer.a)
+                   : task.prepare<CONFIG.b.bits>(CONFIG.b, raw, buffer.b);
 }
 
 // One link of the 4 x 4 outputs, from position `first` of the buffer.
@@ -193,7 +223,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     matmul_aligned(const __grid_constant__ Problem p, const __grid_constant__ MatmulPointers in) {
   DYNAMIC_SHARED(memory);
   Buffer* buffer = (Buffer*)memory;
-  const int thread = threadIdx.x, ty = thread / 16, tx = thread % 16;
+  const int thread = threadIdx.x;
+  const auto [ty, tx] = place_of_lane(thread);
   const TilePlace at = place_of_block(p, blockIdx.x, SIDE, SIDE);
   double c[4][4];
   bool special = false, lost = false;  // in the chunk to come; in the accumulators, for good
@@ -203,19 +234,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     lost |= !is_finite32(d);
     c[i][j] = widen(bits_to_float(d));
   }
+  Task task[ROUNDS];
   Raw raw[ROUNDS];
   UNROLL for (int n = 0; n < ROUNDS; ++n) {
-    const Task task(p, in, at, thread + n * THREADS);
-    fetch_task(task, 0, p.k, raw[n]);
-    special |= prepare_task(task, 0, p.k, raw[n], buffer[0]);
+    task[n] = Task(p, in, at, thread + n * THREADS);
+    fetch_task(task[n], p, in, at, 0, raw[n]);
+    special |= prepare_task(task[n], raw[n], buffer[0]);
   }
   bool plain = __syncthreads_or(special || lost);
   int current = 0;
 #pragma unroll 1
   for (i64 first = 0; first < p.k; first += CHUNK, current ^= 1) {
     const i64 next = first + CHUNK;
-    UNROLL for (int n = 0; n < ROUNDS; ++n)
-        fetch_task(Task(p, in, at, thread + n * THREADS), next, p.k, raw[n]);
+    UNROLL for (int n = 0; n < ROUNDS; ++n) fetch_task(task[n], p, in, at, next, raw[n]);
     if (!plain) {
 #pragma unroll 1
       for (int k = 0; k < CHUNK; k += CONFIG.group) link(buffer[current], k, ty, tx, c);
@@ -230,7 +261,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     }
     special = false;
     UNROLL for (int n = 0; n < ROUNDS; ++n) special |=
-        prepare_task(Task(p, in, at, thread + n * THREADS), next, p.k, raw[n], buffer[current ^ 1]);
+        prepare_task(task[n], raw[n], buffer[current ^ 1]);
     plain = __syncthreads_or(special || lost);
   }
   UNROLL for (int i = 0; i < 4; ++i) UNROLL for (int j = 0; j < 4; ++j) {

@@ -20,7 +20,7 @@
 
 const int LOWEST = -50, HIGHEST = 45;
 const int CODE_SHIFT =
-    4;  // an exponent code is E << 4: in the high half of a word, the top of a binary64
+    4;  // an exponent code is E << 4: in the high half of a word, the top of a binary64's high word
 const int ANCHOR = 1023 + 28;  // the exponent field of M, above e
 const i32 ANCHOR_HALF = 8;     // the .5 of M's significand
 const i32 ZERO_CODE = -16000;  // a zero's: below every sum of codes, two of them still fit 16 bits
@@ -35,15 +35,21 @@ struct ChainItem {
   bool special;  // not for this path
 };
 
+// An item of at most 20 used bits, so that the high word of a binary64 holds them. Hidden bits of
+// subnormals are taken off again; their exponent stays that of the lowest normal.
 HD ChainItem chain_item(const Operand& o, u32 code, bool is_a) {
-  const Item x = decode(o, code, false);
-  const i32 anchor = is_a ? (ANCHOR << CODE_SHIFT) + ANCHOR_HALF : 0;
-  if (x.significand == 0 && x.exponent == ZERO_EXPONENT) return {0.0, 0, ZERO_CODE, false};
-  const bool special = x.exponent < LOWEST || x.exponent > HIGHEST;
-  const u32 sign = (u32)x.significand & 0x80000000u;
-  const double scale = from_words((u32)(x.exponent - o.used_bits - o.shift + 1023) << 20, 0);
-  const double magnitude = (double)(x.significand < 0 ? -x.significand : x.significand) * scale;
-  return {magnitude, sign, (x.exponent << CODE_SHIFT) + anchor, special};
+  const u32 magnitude = (code & ((1u << (o.bits - 1)) - 1)) >> (o.mantissa_bits - o.used_bits);
+  const u32 field = magnitude >> o.used_bits;
+  const bool subnormal = field == 0;
+  const u32 high = ((subnormal ? 1u << o.used_bits : 0u) + magnitude << (20 - o.used_bits)) +
+                   ((u32)(1023 - o.bias) << 20);
+  const double hidden = from_words(subnormal ? (u32)(1024 - o.bias) << 20 : 0u, 0);
+  const i32 anchor = is_a ? ((ANCHOR - 1023) << CODE_SHIFT) + ANCHOR_HALF : -(1023 << CODE_SHIFT);
+  const i32 exponent = (i32)(high >> 16 & 0xFFF0u) + anchor;
+  const u32 lowest = (u32)max_of(LOWEST + o.bias, 0), highest = (u32)(HIGHEST + o.bias);
+  const bool extreme = magnitude != 0 && field - lowest > highest - lowest;
+  return {from_words(high, 0) - hidden, code << (32 - o.bits) & 0x80000000u,
+          magnitude == 0 ? ZERO_CODE : exponent, extreme || is_special(o, code, field)};
 }
 
 // X with the sign for the next product, which then joins.

@@ -2,12 +2,13 @@
 // thread, operands as floating-point numbers in shared memory, the next chunk of k brought there
 // beside the current one.
 //
-// GPUEMU_CONFIG holds the fields of Config, MODEL the type of the arithmetic below.
+// GPUEMU_CONFIG holds the fields of Config, MODEL the type of the arithmetic below, CHUNK the k held
+// at a time.
 #include "matmul_intrinsics.cuh"
 #include "matmul_raster.cuh"
 
 constexpr Config CONFIG = {GPUEMU_CONFIG};
-constexpr int CHUNK = 16, LANES_ACROSS = 16, THREADS = LANES_ACROSS * LANES_ACROSS;
+constexpr int LANES_ACROSS = 16, THREADS = LANES_ACROSS * LANES_ACROSS;
 
 #ifdef __CUDA_ARCH__
 // binary32 arithmetic that flushes subnormal operands and results to zeros of their sign: what the
@@ -194,47 +195,54 @@ __device__ __forceinline__ void read_row(const Value* line, int t, Row<Value, N>
 template <int SIDE, int WIDTH>
 struct Loader {
   static constexpr int ITEMS = SIDE * CHUNK / THREADS;
-  const u8* from;
-  i64 step, k_bytes;
-  int row, k, row_step, k_step, rows;
-  bool whole;  // no row beyond the edge
+  const u8* from;  // this thread's first item of the next chunk
+  i64 step;        // between its items
+  int rows;
+  bool along_k;
+
+  __device__ __forceinline__ int row() const {
+    return along_k ? threadIdx.x / CHUNK : threadIdx.x % SIDE;
+  }
+  __device__ __forceinline__ int k() const {
+    return along_k ? threadIdx.x % CHUNK : threadIdx.x / SIDE;
+  }
+  __device__ __forceinline__ int row_step() const { return along_k ? THREADS / CHUNK : 0; }
+  __device__ __forceinline__ int k_step() const { return along_k ? 0 : THREADS / SIDE; }
 
   __device__ __forceinline__ Loader(const void* base, int bytes, i64 batch_offset, i64 first,
                                     i64 count, i64 row_stride, i64 k_stride) {
-    const bool along_k = k_stride == 1 || row_stride != 1;
-    const int thread = threadIdx.x;
-    row = along_k ? thread / CHUNK : thread % SIDE;
-    k = along_k ? thread % CHUNK : thread / SIDE;
-    row_step = along_k ? THREADS / CHUNK : 0;
-    k_step = along_k ? 0 : THREADS / SIDE;
-    step = (row_step * row_stride + k_step * k_stride) * bytes;
-    k_bytes = k_stride * bytes;
+    along_k = k_stride == 1 || row_stride != 1;
+    step = (row_step() * row_stride + k_step() * k_stride) * bytes;
     rows = (int)min_of((i64)SIDE, count - first);
-    whole = rows == SIDE;
-    from = (const u8*)base + (batch_offset + (first + row) * row_stride + k * k_stride) * bytes;
+    from =
+        (const u8*)base + (batch_offset + (first + row()) * row_stride + k() * k_stride) * bytes;
   }
 
+  // Brings the next chunk, of which `left` lie inside, and moves on.
   template <int BITS>
-  __device__ __forceinline__ void fetch(i64 first, i64 k_end, u32 (&raw)[ITEMS]) const {
-    const u8* at = from + first * k_bytes;
-    if (whole && first + CHUNK <= k_end) {
-      UNROLL for (int n = 0; n < ITEMS; ++n) raw[n] = (u32)load_code(at + n * step, BITS, 0);
+  __device__ __forceinline__ void fetch(i64 left, i64 k_bytes, u32 (&raw)[ITEMS]) {
+    if (rows == SIDE && left >= CHUNK) {
+      const u8* at = from;
+      UNROLL for (int n = 0; n < ITEMS; ++n, at += step) raw[n] = (u32)load_code(at, BITS, 0);
     } else {
       UNROLL for (int n = 0; n < ITEMS; ++n) {
-        const bool inside = row + n * row_step < rows && first + k + n * k_step < k_end;
-        raw[n] = inside ? (u32)load_code(at + n * step, BITS, 0) : 0;
+        const bool inside = row() + n * row_step() < rows && k() + n * k_step() < left;
+        raw[n] = inside ? (u32)load_code(from + n * step, BITS, 0) : 0;
       }
     }
+    from += CHUNK * k_bytes;
   }
 
   // Returns whether an item is wild.
   __device__ __forceinline__ bool store(const Operand& o, const u32 (&raw)[ITEMS],
                                         Value (&to)[CHUNK][WIDTH]) const {
     bool wild = false;
+    Value* at = &to[k()][row()];
+    const int apart = k_step() * WIDTH + row_step();
     UNROLL for (int n = 0; n < ITEMS; ++n) {
       const Value x = value_of(o, raw[n]);
       wild |= Tile::wild(x);
-      to[k + n * k_step][row + n * row_step] = x;
+      at[n * apart] = x;
     }
     return wild;
   }
@@ -255,18 +263,18 @@ template <bool TAME, class T>
 __device__ __forceinline__ void one_link_of_tile(T& tile, const Buffer& s, int k, const Problem& p,
                                                  const MatmulPointers& in, const TilePlace& at,
                                                  i64 first) {
-  const int ty = threadIdx.x / LANES_ACROSS, tx = threadIdx.x % LANES_ACROSS;
+  const LanePlace lane = place_of_lane(threadIdx.x);
   tile.template link<TAME>(k, [&](int t, Row<Value, Tile::ROWS>& a, Row<Value, Tile::COLUMNS>& b) {
-    read_row(s.a[t], ty, a);
-    read_row(s.b[t], tx, b);
+    read_row(s.a[t], lane.y, a);
+    read_row(s.b[t], lane.x, b);
   });
   if constexpr (EXACT_MODEL) {
     if (tile.doubtful) UNROLL
     for (int i = 0; i < Tile::ROWS; ++i) UNROLL
     for (int j = 0; j < Tile::COLUMNS; ++j)
       if (tile.doubtful >> (i * Tile::COLUMNS + j) & 1)
-        tile.d[i][j] = bits_to_float(plain_link(p, in, at.batch, at.row + row_of(ty, i),
-                                                at.column + row_of(tx, j), first + k,
+        tile.d[i][j] = bits_to_float(plain_link(p, in, at.batch, at.row + row_of(lane.y, i),
+                                                at.column + row_of(lane.x, j), first + k,
                                                 float_to_bits(tile.d[i][j])));
   }
 }
@@ -289,12 +297,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, Tile::BLOCKS)
     matmul_float(const __grid_constant__ Problem p, const __grid_constant__ MatmulPointers in) {
   DYNAMIC_SHARED(memory);
   Buffer* buffer = (Buffer*)memory;
-  const int ty = threadIdx.x / LANES_ACROSS, tx = threadIdx.x % LANES_ACROSS;
+  const auto [ty, tx] = place_of_lane(threadIdx.x);
   const TilePlace at = place_of_block(p, blockIdx.x, BLOCK_ROWS, BLOCK_COLUMNS);
   constexpr int A_BITS = CONFIG.a.bits, B_BITS = CONFIG.b.bits;
-  const Loader<BLOCK_ROWS, BLOCK_ROWS + VECTOR> a(in.a, (A_BITS + 7) / 8, at.batch * p.a.batch,
+  Loader<BLOCK_ROWS, BLOCK_ROWS + VECTOR> a(in.a, (A_BITS + 7) / 8, at.batch * p.a.batch,
                                                   at.row, p.m, p.a.row, p.a.column);
-  const Loader<BLOCK_COLUMNS, BLOCK_COLUMNS + VECTOR> b(
+  Loader<BLOCK_COLUMNS, BLOCK_COLUMNS + VECTOR> b(
       in.b, (B_BITS + 7) / 8, at.batch * p.b.batch, at.column, p.n, p.b.column, p.b.row);
   Tile tile;
   UNROLL for (int i = 0; i < Tile::ROWS; ++i) UNROLL for (int j = 0; j < Tile::COLUMNS; ++j) {
@@ -304,8 +312,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, Tile::BLOCKS)
     tile.d[i][j] = bits_to_float(EXACT_MODEL && d == 0x80000000u ? 0 : d);
   }
   u32 raw_a[a.ITEMS], raw_b[b.ITEMS];
-  a.template fetch<A_BITS>(0, p.k, raw_a);
-  b.template fetch<B_BITS>(0, p.k, raw_b);
+  const i64 a_bytes = p.a.column * ((A_BITS + 7) / 8), b_bytes = p.b.row * ((B_BITS + 7) / 8);
+  a.template fetch<A_BITS>(p.k, a_bytes, raw_a);
+  b.template fetch<B_BITS>(p.k, b_bytes, raw_b);
   bool wild = a.store(CONFIG.a, raw_a, buffer[0].a);
   wild |= b.store(CONFIG.b, raw_b, buffer[0].b);
   wild = __syncthreads_or(wild);
@@ -313,8 +322,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, Tile::BLOCKS)
       p.steps(CONFIG) * CONFIG.k;  // zeros beyond it would be links that the chain does not have
   int current = 0;
   ROLLED for (i64 first = 0; first < end; first += CHUNK, current ^= 1) {
-    a.template fetch<A_BITS>(first + CHUNK, p.k, raw_a);
-    b.template fetch<B_BITS>(first + CHUNK, p.k, raw_b);
+    a.template fetch<A_BITS>(p.k - first - CHUNK, a_bytes, raw_a);
+    b.template fetch<B_BITS>(p.k - first - CHUNK, b_bytes, raw_b);
     const int count = (int)min_of((i64)CHUNK, end - first);
     if (wild)
       one_chunk<false>(tile, buffer[current], count, p, in, at, first);

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .info import info
     from .mfma.assembly import decode, parse
     from .mfma.matmul import matmul
+    from .mfma.program import Program
     from .mfma.wavefront import Wavefront
 
 __version__ = "0.1.0"
@@ -29,6 +30,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Instruction",
     "Model",
+    "Program",
     "Wavefront",
     "decode",
     "errors",
@@ -46,6 +48,7 @@ __all__ = [
 
 # Loaded when first asked for: `import gpuemu` stays quick.
 _LAZY = {
+    "Program": "mfma.program",
     "Wavefront": "mfma.wavefront",
     "decode": "mfma.assembly",
     "info": "info",

@@ -1,8 +1,8 @@
 """Cases: which modifiers, which input class, which number; and the JSON text that repeats one.
 
-Case n of an instruction takes input class n modulo the number of classes. Its modifiers come from the
-list of all legal ones, in an order that reaches every pair of class and modifiers before any comes
-again; where modifiers move lanes, every other turn has the default ones.
+Case n of an instruction takes input class n modulo the number of classes. Its modifiers come from
+the list of all legal ones, in an order that reaches every pair of class and modifiers before any
+comes again; where modifiers move lanes, every other turn has the default ones.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ class Plan:
         turn, cls = divmod(number, len(self.classes))
         rules = self.instruction.modifiers
         if rules.blgp == "lanes" or rules.cbsz == "broadcast":
-            # Moved lanes break up what a class has put together: every other turn leaves them alone.
+            # Moved lanes break up what a class has put together: every other turn leaves them
+            # alone.
             if turn % 2 == 0:
                 return cls, 0
             turn //= 2

@@ -56,8 +56,8 @@ def ties(spec: Spec, s: Stream) -> Matrices:
     A, B, _ = zeros(spec, s)
     first, second = two_places(spec, s)
     ea, eb = s.between(*window(spec.a), *spec.rows), s.between(*window(spec.b), *spec.columns)
-    # One distance a case, or one or two more, so that every distance meets every kind of tie.
-    tip = s.choose(np.array([*range(16), 20, 24, 30]), 1, 1)
+    # One distance a case, or up to three more: often about 8, where sums of 32 bits end.
+    tip = s.choose(np.array([*range(16), *(5, 6, 7, 8) * 4, 20, 24, 30]), 1, 1)
     tip_a, tip_b = tip // 2 + s.below(2, *spec.rows), tip - tip // 2 + s.below(3, *spec.columns)
     b = power(eb - tip_b) * (s.below(4, *spec.columns) > 0)
     put(A, B, second, s.sign(*spec.rows) * power(ea - tip_a), b)

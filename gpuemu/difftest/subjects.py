@@ -92,7 +92,8 @@ def _backend(name: str) -> Subject:
     dispatch.resolve(name)
 
     def call(i: Instruction, images: Images, m: Modifiers) -> Any:
-        given: dict[str, Any] = {**images, **m.non_default(), "backend": name}
+        # What is legal was decided when the case was made or read, in the mode that it names.
+        given: dict[str, Any] = {**images, **m.non_default(), "legality": "llvm", "backend": name}
         return execute.execute(i, **given)
 
     return Subject(name, call)

@@ -17,6 +17,10 @@ from .device import ROUNDINGS
 from .matmul_device import MAX_BLOCKS, Chain, Matrices, pointers, problem
 
 THREADS = 256
+# Of the binary64 product: k of an mma (4 or 8), chunks of k in shared memory.
+MMA_K, STAGES = 4, 4
+# Of the binary32 product: k in shared memory at a time.
+FMA_CHUNK = 8
 
 
 @dataclass(frozen=True)
@@ -57,11 +61,9 @@ def plan(chain: Chain) -> Tuned | None:
         case "aligned":
             return _aligned(c, defines)
         case "fma" if chain.model.output == "f64":
-            return Tuned(
-                "matmul_double.cu", "matmul_double", {}, 128, 128, 3 * 16 * 2 * 132 * 8, True
-            )
-        case "fma" if not (c["flush_inputs"] or c["flush_outputs"]) and 16 % c["k"] == 0:
-            return _float("FmaTile", defines, 128, 128, 4)
+            return _double()
+        case "fma" if not (c["flush_inputs"] or c["flush_outputs"]) and FMA_CHUNK % c["k"] == 0:
+            return _float("FmaTile", defines, 128, 128, 4, FMA_CHUNK)
         case "pairwise" if (
             chain.model.flush_inputs and chain.model.flush_outputs and _is_pairwise(c)
         ):
@@ -69,6 +71,12 @@ def plan(chain: Chain) -> Tuned | None:
         case "exact" if _is_exact(c):
             return _float("ExactTile", defines, 64, 64, 8)
     return None
+
+
+def _double() -> Tuned:
+    defines: dict[str, int | str] = {"MMA_K": MMA_K, "STAGES": STAGES}
+    shared = STAGES * 2 * 128 * (16 + 4) * 8
+    return Tuned("matmul_double.cu", "matmul_double", defines, 128, 128, shared, True)
 
 
 def _aligned(c: dict[str, int], defines: dict[str, int | str]) -> Tuned | None:
@@ -108,10 +116,17 @@ def _is_exact(c: dict[str, int]) -> bool:
     return plain and nearest and c["group"] <= 16 and all(c[f"{m}.bits"] in (16, 32) for m in "ab")
 
 
-def _float(model: str, defines: dict[str, int | str], rows: int, columns: int, size: int) -> Tuned:
-    shared = 2 * 16 * (rows + columns + 2 * (16 // size)) * size
+def _float(
+    model: str, defines: dict[str, int | str], rows: int, columns: int, size: int, chunk: int = 16
+) -> Tuned:
+    shared = 2 * chunk * (rows + columns + 2 * (16 // size)) * size
     return Tuned(
-        "matmul_float.cu", "matmul_float", defines | {"MODEL": model}, rows, columns, shared
+        "matmul_float.cu",
+        "matmul_float",
+        defines | {"MODEL": model, "CHUNK": chunk},
+        rows,
+        columns,
+        shared,
     )
 
 

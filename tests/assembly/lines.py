@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import gpuemu
-from gpuemu.mfma.assembly.slots import MODIFIERS, MORE_ALIASES, format_registers
+from gpuemu.mfma.assembly.slots import MODIFIERS, format_registers
 
 _FOLDER = Path(__file__).parent
 CONSTANTS = (_FOLDER / "constants.txt").read_text(encoding="utf-8").splitlines()
@@ -94,10 +94,7 @@ class Lines:
         return texts
 
     def name(self, row: gpuemu.Instruction) -> str:
-        more = [alias for alias, name in MORE_ALIASES.items() if name == row.mnemonic]
-        if row.arch in ("gfx908", "gfx90a"):
-            more = []
-        name = self.random.choice([row.mnemonic] * 6 + list(row.aliases) + more)
+        name = self.random.choice([row.mnemonic] * 6 + list(row.aliases))
         name += "_e64" if self.chance(0.02) else ""
         return name.upper() if self.chance(0.02) else name
 

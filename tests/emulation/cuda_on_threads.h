@@ -67,21 +67,27 @@ T __ldcs(const T* address) {
 }
 
 template <class... Args, size_t... I>
-void run_block(void (*kernel)(Args...), void** args, std::index_sequence<I...>) {
+void run_grid(void (*kernel)(Args...), void** args, std::index_sequence<I...>) {
   const int count = blockDim.x * blockDim.y;
-  threads::block = std::make_unique<std::barrier<>>(count);
-  threads::warps.clear();
-  for (int w = 0; w < count; w += 32)
-    threads::warps.push_back(std::make_unique<std::barrier<>>(count - w < 32 ? count - w : 32));
+  const auto fresh = [count]() noexcept {
+    threads::block = std::make_unique<std::barrier<>>(count);
+    threads::warps.clear();
+    for (int w = 0; w < count; w += 32)
+      threads::warps.push_back(std::make_unique<std::barrier<>>(count - w < 32 ? count - w : 32));
+  };
+  fresh();
   threads::lanes.assign(count, 0);
-  const Index at = blockIdx;
+  std::barrier round(count, fresh);
   std::vector<std::thread> running;
   for (int t = 0; t < count; ++t)
-    running.emplace_back([=] {
-      blockIdx = at;
+    running.emplace_back([&, t] {
       threadIdx = {t % blockDim.x, t / blockDim.x, 0};
-      kernel(*static_cast<std::remove_cv_t<Args>*>(args[I])...);
-      threads::block->arrive_and_drop();
+      for (int b = 0; b < gridDim.x * gridDim.y; ++b) {
+        blockIdx = {b % gridDim.x, b / gridDim.x, 0};
+        kernel(*static_cast<std::remove_cv_t<Args>*>(args[I])...);
+        threads::block->arrive_and_drop();
+        round.arrive_and_wait();
+      }
     });
   for (auto& thread : running) thread.join();
 }
@@ -90,11 +96,7 @@ template <class... Args>
 void launch(void (*kernel)(Args...), void** args, const int* shape) {
   gridDim = {shape[0], shape[1], 1};
   blockDim = {shape[2], shape[3], 1};
-  for (int y = 0; y < gridDim.y; ++y)
-    for (int x = 0; x < gridDim.x; ++x) {
-      blockIdx = {x, y, 0};
-      run_block(kernel, args, std::index_sequence_for<Args...>());
-    }
+  run_grid(kernel, args, std::index_sequence_for<Args...>());
 }
 
 #define EXPORT(kernel) \

@@ -63,49 +63,39 @@ class Kernel:
         self._call(pointers, shape)
 
 
-_libraries: dict[Any, ctypes.CDLL] = {}
+_libraries: dict[str, ctypes.CDLL] = {}
 
 
-def _library(source: str, defines: dict[str, int]) -> ctypes.CDLL:
-    key = (source, tuple(sorted(defines.items())))
+def _library(source: str, defines: dict[str, int], folder: Path) -> ctypes.CDLL:
+    names = KERNELS[source]
+    if defines.get("SCHEME") and "encode" in source:
+        names += ("column_norms",)
+    program = f'#include "{SHIM}"\n#include "{source}"\n'
+    program += "".join(f"EXPORT({name})\n" for name in names)
+    flags = [
+        *(f"-D{name}={value}" for name, value in sorted(defines.items())),
+        *(
+            "-std=c++20",
+            "-O1",
+            "-ffp-contract=off",
+            "-fPIC",
+            "-shared",
+            "-pthread",
+            "-x",
+            "c++",
+            "-",
+        ),
+    ]
+    files = [SHIM, *sorted(folder.glob("emulation_*")), folder / "common.cuh"]
+    text = "".join(path.read_text() for path in files) + program + repr(flags)
+    key = hashlib.sha256(text.encode()).hexdigest()[:32]
     if key not in _libraries:
-        text = SHIM.read_text() + sources.digest() + repr(key)
-        path = (
-            sources.cache_directory()
-            / f"threads-{hashlib.sha256(text.encode()).hexdigest()[:32]}.so"
-        )
+        path = sources.cache_directory() / f"threads-{key}.so"
         if not path.is_file():
-            names = KERNELS[source] + (
-                ("column_norms",) if defines.get("SCHEME") and "encode" in source else ()
-            )
-            program = f'#include "{SHIM}"\n#include "{source}"\n' + "".join(
-                f"EXPORT({n})\n" for n in names
-            )
-            flags = [
-                "-std=c++20",
-                "-O1",
-                "-ffp-contract=off",
-                "-fPIC",
-                "-shared",
-                "-pthread",
-                "-x",
-                "c++",
-                "-",
-            ]
-            folder = f"-I{sources.directory()}"
-            options = [f"-D{k}={v}" for k, v in defines.items()]
-            subprocess.run(
-                ["g++", folder, *options, "-o", str(path), *flags],
-                input=program,
-                text=True,
-                check=True,
-            )
+            command = ["g++", f"-I{folder}", "-o", str(path), *flags]
+            subprocess.run(command, input=program, text=True, check=True)
         _libraries[key] = ctypes.CDLL(str(path))
     return _libraries[key]
-
-
-def _kernel(source: str, name: str, defines: Any = None) -> Kernel:
-    return Kernel(_library(source, dict(defines or {})), name)
 
 
 def _matrix(address: int, rows: int, columns: int, stride: int, dtype: Any) -> Any:
@@ -137,9 +127,9 @@ class Cublas:
         ta, tb, m, n, k, _alpha, a, kind, lda, b, _, ldb, _beta, c, _, ldc, compute, _ = args
         assert (kind, compute) in ((0, 68), (1, 70))
         dtype = (np.float32, np.float64)[kind]
-        x = _matrix(a, m, k, lda, dtype) if ta else _matrix(a, k, m, lda, dtype).T
+        x = _matrix(a, m, k, lda, dtype).T if ta else _matrix(a, k, m, lda, dtype)
         y = _matrix(b, k, n, ldb, dtype).T if tb else _matrix(b, n, k, ldb, dtype)
-        _matrix(c, n, m, ldc, dtype)[...] = y @ x.T if not tb else y.T @ x.T
+        _matrix(c, n, m, ldc, dtype)[...] = y @ x
 
     def gemmStridedBatchedEx(self, handle: int, *args: int) -> None:
         """Take the arguments of cublasGemmStridedBatchedEx in its order."""
@@ -187,13 +177,18 @@ def _fake_cupy() -> types.ModuleType:
     return module  # type: ignore[no-any-return]
 
 
-def install(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make `backend="cuda"` run here for the length of a test."""
+def install(monkeypatch: pytest.MonkeyPatch, folders: dict[str, Path] | None = None) -> None:
+    """Make `backend="cuda"` run here for the length of a test; `folders` replace sources."""
+
+    def kernel(source: str, name: str, defines: Any = None) -> Kernel:
+        folder = (folders or {}).get(source, sources.directory())
+        return Kernel(_library(source, dict(defines or {}), folder), name)
+
     from gpuemu.gemm.emulation import cublaslt, device_products, device_steps
 
     monkeypatch.setitem(sys.modules, "cupy", _fake_cupy())
     monkeypatch.setattr(cuda, "why_unavailable", lambda: "")
-    monkeypatch.setattr(cuda, "kernel", _kernel)
+    monkeypatch.setattr(cuda, "kernel", kernel)
     monkeypatch.setattr(cublaslt, "library", lambda device: None)
     monkeypatch.setattr(device_products, "cublas", lambda: (Cublas(), 0))
     fresh = functools.lru_cache(device_steps.program.__wrapped__)

@@ -237,7 +237,10 @@ TIMES: tuning.Table = {
         ("float32", (4096, 4096, 4096), 23, "slices"),
         ("float32", (4096, 4096, 4095), 23, "native"),  # the row of 1024: no gain
         ("float32", (8192, 9000, 4096), 31, "crt"),
-        ("float32", (512, 9000, 4096), 23, "native"),  # below the table
+        ("float32", (300, 9000, 4096), 23, "native"),  # below the table
+        ("float32", (2048, 16384, 16384), 23, "slices"),  # like a square of 4915
+        ("float32", (1500, 8192, 8192), 23, "native"),  # like one of 3293
+        ("float32", (0, 8192, 8192), 23, "native"),
         ("float32", (1024, 1024, 1024), 32, "slices"),  # more bits than float32 has
         ("float64", (1024, 1024, 1024), 52, "crt"),
         ("float64", (1024, 1024, 1024), 45, "crt"),  # unmeasured counts: the next that was measured
@@ -247,6 +250,15 @@ def test_auto_reads_the_table(
     dtype: str, shape: tuple[int, int, int], bits: int, scheme: str
 ) -> None:
     assert tuning.choose_from(TIMES, dtype, shape, bits) == scheme
+
+
+def test_auto_measures_no_table_for_small_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    def measure() -> tuning.Table:
+        raise AssertionError("a small product must not wait for a measurement")
+
+    monkeypatch.setattr(tuning, "table", lambda device: measure())
+    for shape in ((500, 500, 500), (170, 10**6, 10**6), (0, 1, 1)):
+        assert tuning._choose(0, "float32", shape, 23) == "native"
 
 
 def test_auto_without_a_device() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -127,7 +129,25 @@ def test_kernels_compile(source: str, defines: dict[str, int], arch: str) -> Non
     assert cuda.cubin(source, defines, arch)
 
 
+#: Fused multiply-adds that the sources write, by (source, scheme): no others may appear.
+FUSED = {
+    ("emulation_encode.cu", 0): set(),
+    ("emulation_encode.cu", 1): {"fma.rn.f32"},  # quotients of residues
+    ("emulation_recombine.cu", 0): {"fma.rn.f64"},  # weights of diagonals
+    ("emulation_recombine.cu", 1): {"fma.rn.f32"},  # the quotient of the CRT
+    ("emulation_span.cu", 0): set(),
+}
+
+
 @pytest.mark.parametrize(("source", "defines"), VARIANTS)
 def test_no_flush_and_no_contraction(source: str, defines: dict[str, int]) -> None:
+    """`.rn` forbids the assembler to fuse; a fusion by the compiler would change the counts."""
     text = cuda.ptx(source, defines)
     assert ".ftz" not in text
+    found = Counter(re.findall(r"\b(?:add|sub|mul|fma|mad)(?:\.\w+)*\.f(?:32|64)\b", text))
+    assert all(".rn." in operation for operation in found), found
+    fused = {operation for operation in found if operation.startswith(("fma", "mad"))}
+    assert fused == FUSED[source, defines.get("SCHEME", 0)]
+    if "recombine" in source and not defines["USE_GROUPS"] and defines["SCHEME"] == 0:
+        # Each is paired with the subtraction that made an int32 a double: none is alpha's.
+        assert found["fma.rn.f64"] == found["add.rn.f64"]

@@ -6,6 +6,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -90,21 +91,10 @@ def curve(
     add("native", "-", 24 if a.dtype == np.float32 else 53, lambda: a @ b)
     for scheme in schemes:
         rounding = slice_rounding if scheme == "slices" else "nearest"
+        options = {"scheme": scheme, "slice_rounding": slice_rounding, "backend": backend}
+        emulated = partial(execute.emulated_matmul, a, b, split_k="auto", **options)
         for x in bits:
-            add(
-                scheme,
-                rounding,
-                x,
-                lambda scheme=scheme, x=x: execute.emulated_matmul(  # type: ignore[misc]
-                    a,
-                    b,
-                    mantissa_bits=x,
-                    scheme=scheme,
-                    slice_rounding=slice_rounding,
-                    split_k="auto",
-                    backend=backend,
-                ),
-            )
+            add(scheme, rounding, x, partial(emulated, mantissa_bits=x))
     return points
 
 

@@ -46,6 +46,22 @@ def _encodable(x: Any, vector_axis: int) -> Any:
     return cupy.ascontiguousarray(x) if apart else x
 
 
+def _program(
+    a: Any,
+    b: Any,
+    c: Any,
+    setting: Setting,
+    ranges: tuple[tuple[int, int], ...],
+    workspace: int | None,
+) -> device_steps.Program:
+    device = current_device()
+    limit = _default_workspace(device) if workspace is None else workspace
+    c_view = None if c is None else _view(c)
+    return device_steps.program(
+        Shape(device, a.itemsize, _view(a), _view(b), c_view, setting, ranges, limit)
+    )
+
+
 def multiply(
     a: Any,
     b: Any,
@@ -66,13 +82,8 @@ def multiply(
     if not ranges:
         out[...] = scale(cupy.zeros_like(out), alpha, beta, c)
         return
-    device = current_device()
-    limit = _default_workspace(device) if workspace is None else workspace
     a, b = _encodable(a, 0), _encodable(b, 1)
-    c_view = None if c is None else _view(c)
-    program = device_steps.program(
-        Shape(device, a.itemsize, _view(a), _view(b), c_view, setting, ranges, limit)
-    )
+    program = _program(a, b, c, setting, ranges, workspace)
     exponents = cupy.empty(program.exponents, np.int32)
     memory = cupy.cuda.alloc(program.workspace_bytes)
     base = memory.ptr

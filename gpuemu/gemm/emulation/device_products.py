@@ -21,6 +21,9 @@ _ONE, _ZERO = np.ones(1, np.int32), np.zeros(1, np.int32)
 _one, _zero = int(_ONE.ctypes.data), int(_ZERO.ctypes.data)
 #: Up to this many multiply-adds a modulus, all moduli go in one batched call.
 BATCHED_LIMIT = 1536**3
+#: Up to this many multiply-adds a product, cublasGemmEx's search for an algorithm takes a
+#: noticeable part of the time; above, its choice is the one whose figures are measured.
+DIRECT_LIMIT = 4096**3
 
 #: Runs one product: (workspace address, stream).
 Run = Callable[[int, int], None]
@@ -62,10 +65,11 @@ def _of_residues(plan: Plan, rows: int, columns: int, moduli: int) -> list[Produ
 def prepare(product: Product, device: int, spare_offset: int, spare: int) -> tuple[Run, int]:
     """Return what runs a product, and how many of the `spare` bytes at `spare_offset` it uses.
 
-    cublasLt picks the algorithm here, once; where its library is not found, or knows none,
-    cublasGemmEx picks it in every call. Both are exact.
+    For small products cublasLt picks the algorithm here, once; for large ones, or where its
+    library is not found or knows none, cublasGemmEx picks it in every call. Both are exact.
     """
-    library = cublaslt.library(device)
+    small = product.m * product.n * product.k * product.count <= DIRECT_LIMIT
+    library = cublaslt.library(device) if small else None
     chosen = None if library is None else library.prepare(product, spare_offset, spare)
     return chosen or (_through_gemm_ex(product), 0)
 

@@ -122,6 +122,7 @@ class _Part:
             rows, columns, last - first, shape.setting, shape.workspace
         )
         self.bytes = self.plan.total
+        self._prepared: dict[tuple[int, int], tuple[Run, ...]] = {}
 
     def stages(self) -> list[tuple[str, tuple[Run, ...]]]:
         """Return the stages of every block."""
@@ -146,41 +147,43 @@ class _Part:
         return cuda.kernel(source, name, common | defines)
 
     def _encode(self, right: bool, first: int, count: int) -> tuple[Run, ...]:
-        """Encode `count` vectors from `first`."""
-        setting, plan = self.shape.setting, self.plan
-        view = self.shape.b if right else self.shape.a
-        steps = (view.column_step, view.row_step) if right else (view.row_step, view.column_step)
-        step, k_step = steps
+        """Return the launches that encode `count` vectors from `first`."""
+        setting, plan, view = self.shape.setting, self.plan, self.shape.a
+        step, k_step = view.row_step, view.column_step
+        if right:
+            step, k_step = self.shape.b.column_step, self.shape.b.row_step
         along_k = k_step == 1 or plan.k == 1
         crt = setting.scheme == "crt"
         limit = scheme.residue_limit(setting.planes) if crt else (0, 0)
-        facts = plan.column_facts
         at = np.zeros((), ENCODE)
         at[()] = (
             first * step + self.first * k_step, step if along_k else k_step,
-            *self._layout(right, padded(count)), facts, facts + 8 * padded(count),
+            *self._layout(right, padded(count)),
+            plan.column_facts, plan.column_facts + 8 * padded(count),
             right, plan.k, plan.padded_k, count,
             self.exponents + (plan.rows if right else 0) + first, *limit,
         )  # fmt: skip
         weight = {"USE_WEIGHTS": int(right)} if crt else {"USE_NEAREST": int(setting.nearest)}
+        return (self._encode_rows if along_k else self._encode_columns)(at, count, weight)
 
-        def kernel(name: str) -> cuda.Kernel:
-            return self._kernel("emulation_encode.cu", name, **weight)
+    def _encode_rows(self, at: Any, count: int, weight: dict[str, int]) -> tuple[Run, ...]:
+        warp = 32 * 4 * CHUNKS[self.shape.itemsize]  # elements that a warp keeps
+        threads = min(MAX_THREADS, max(32, -(-self.plan.padded_k // warp) * 32))
+        kernel = self._kernel("emulation_encode.cu", "encode_rows", **weight)
+        return (_launch(kernel, (count,), (threads,), at),)
 
-        if along_k:
-            warp = 32 * 4 * CHUNKS[self.shape.itemsize]  # elements that a warp keeps
-            threads = min(MAX_THREADS, max(32, -(-plan.padded_k // warp) * 32))
-            return (_launch(kernel("encode_rows"), (count,), (threads,), at),)
-        passes = (-(-count // 128), -(-plan.k // COLUMN_ROWS))
+    def _encode_columns(self, at: Any, count: int, weight: dict[str, int]) -> tuple[Run, ...]:
+        plan, setting = self.plan, self.shape.setting
+        facts = ("column_maxima", "column_norms")[: 2 if setting.scheme == "crt" else 1]
+        grid = (-(-count // 128), -(-plan.k // COLUMN_ROWS))
+        found = [_clear(plan.column_facts, 8 * padded(count) * len(facts))]
+        for name in facts:
+            kernel = self._kernel("emulation_encode.cu", name, **weight)
+            found.append(_launch(kernel, grid, (32, 8), at))
         tile = 128 if setting.planes <= 8 else 64
-        found = [
-            _clear(facts, 8 * padded(count) * (2 if crt else 1)),
-            _launch(kernel("column_maxima"), passes, (32, 8), at),
-        ]
-        if crt:
-            found.append(_launch(kernel("column_norms"), passes, (32, 8), at))
-        blocks = (-(-count // 32), -(-plan.padded_k // tile))
-        return (*found, _launch(kernel("encode_columns"), blocks, (256,), at))
+        grid = (-(-count // 32), -(-plan.padded_k // tile))
+        kernel = self._kernel("emulation_encode.cu", "encode_columns", **weight)
+        return (*found, _launch(kernel, grid, (256,), at))
 
     def _layout(self, right: bool, block: int) -> tuple[int, int, int]:
         """Return where a block's planes begin, and the strides of vectors and planes."""
@@ -193,6 +196,9 @@ class _Part:
         return start, planes * k, k
 
     def _products(self, rows: int, columns: int) -> tuple[Run, ...]:
+        """Return the int8 products of a block of padded extents."""
+        if (rows, columns) in self._prepared:
+            return self._prepared[rows, columns]
         runs = []
         for product in device_products.products(self.plan, self.shape.setting, rows, columns):
             run, scratch = device_products.prepare(
@@ -200,7 +206,8 @@ class _Part:
             )
             self.bytes = max(self.bytes, self.plan.total + scratch)
             runs.append(_multiply(run))
-        return tuple(runs)
+        self._prepared[rows, columns] = tuple(runs)
+        return self._prepared[rows, columns]
 
     def _recombine(self, row: int, rows: int, column: int, columns: int) -> Run:
         shape, plan, crt = self.shape, self.plan, self.shape.setting.scheme == "crt"

@@ -112,47 +112,47 @@ def multiply(
     """Write `alpha * (sum over ranges of A @ B) + beta * C` to `out` (rows contiguous)."""
     if not ranges:
         out[...] = scale(np.zeros_like(out), alpha, beta, c)
+    scalars = (alpha, beta if c is not None else 0.0)
+    encode_all = _residue_planes if setting.scheme == "crt" else _slice_planes
     for index, (first, last) in enumerate(ranges):
         x, y = a[:, first:last], b[first:last]
-        crt = setting.scheme == "crt"
-        planes, a_exponents, b_exponents = (_residue_planes if crt else _slice_planes)(
-            x, y, setting
-        )
-        at = np.array(
-            [
-                planes[0].size,
-                planes.shape[2],
-                *out.shape,
-                last - first,
-                -(-(last - first) // 16) * 16,
-                *_steps(x),
-                *_steps(y),
-                *((0, 0) if c is None else _steps(c)),
-                out.strides[0] // out.itemsize,
-            ],
-            np.int64,
-        )
-        grouped = not crt and len(planes) > setting.planes
-        flags = np.array(
-            [crt, setting.planes, grouped, index > 0, index == len(ranges) - 1], np.int32
-        )
-        real = ctypes.c_float if out.dtype == np.float32 else ctypes.c_double
-        name = f"gpuemu_emulation_recombine_{'f32' if out.dtype == np.float32 else 'f64'}"
-        status = getattr(host.library("emulation"), name)(
-            _pointer(planes),
-            _pointer(at),
-            _pointer(flags),
-            _pointer(a_exponents),
-            _pointer(b_exponents),
-            _pointer(x),
-            _pointer(y),
-            _pointer(c),
-            real(alpha),
-            real(beta if c is not None else 0.0),
-            _pointer(out),
-        )
-        assert status == 0, "the planes of a setting are within the range of the host build"
+        planes = encode_all(x, y, setting)
+        flags = (index > 0, index == len(ranges) - 1)
+        _recombine(x, y, c, scalars, out, setting, planes, flags)
     record.k_ranges = max(1, len(ranges))
     record.count_nonfinite(
         int((~np.isfinite(a).all(axis=1)).sum()), int((~np.isfinite(b).all(axis=0)).sum())
     )
+
+
+def _recombine(
+    x: Array,
+    y: Array,
+    c: Array | None,
+    scalars: tuple[float, float],
+    out: Array,
+    setting: Setting,
+    encoded: tuple[Array, Array, Array],
+    flags: tuple[bool, bool],
+) -> None:
+    """Add the product over one range of K to `out`; `flags`: not the first range, the last."""
+    planes, a_exponents, b_exponents = encoded
+    k, crt = x.shape[1], setting.scheme == "crt"
+    at = np.array(
+        [
+            planes[0].size, planes.shape[2], *out.shape, k, -(-k // 16) * 16,
+            *_steps(x), *_steps(y), *((0, 0) if c is None else _steps(c)),
+            out.strides[0] // out.itemsize,
+        ],
+        np.int64,
+    )  # fmt: skip
+    grouped = not crt and len(planes) > setting.planes
+    bits = np.array([crt, setting.planes, grouped, *flags], np.int32)
+    short = out.dtype == np.float32
+    real = ctypes.c_float if short else ctypes.c_double
+    name = f"gpuemu_emulation_recombine_{'f32' if short else 'f64'}"
+    arrays = (planes, at, bits, a_exponents, b_exponents, x, y, c)
+    status = getattr(host.library("emulation"), name)(
+        *map(_pointer, arrays), *map(real, scalars), _pointer(out)
+    )
+    assert status == 0, "the planes of a setting are within the range of the host build"

@@ -33,28 +33,6 @@ MODIFIERS: Mapping[str, tuple[str, ...]] = {
 }
 FIELD_MAX = {"cbsz": 7, "abid": 15, "blgp": 7}
 
-# Mnemonics that LLVM 22 accepts on gfx942 and gfx950 beside those of the table. The non-1k bf16
-# names belong to other instructions on gfx908 and gfx90a.
-MORE_ALIASES = {
-    "v_mfma_f32_32x32x4bf16": "v_mfma_f32_32x32x4_2b_bf16",
-    "v_mfma_f32_16x16x4bf16": "v_mfma_f32_16x16x4_4b_bf16",
-    "v_mfma_f32_4x4x4bf16": "v_mfma_f32_4x4x4_16b_bf16",
-    "v_mfma_f32_32x32x8bf16": "v_mfma_f32_32x32x8_bf16",
-    "v_mfma_f32_16x16x16bf16": "v_mfma_f32_16x16x16_bf16",
-    "v_smfmac_f32_16x16x32f16": "v_smfmac_f32_16x16x32_f16",
-    "v_smfmac_f32_32x32x16f16": "v_smfmac_f32_32x32x16_f16",
-    "v_smfmac_f32_16x16x32bf16": "v_smfmac_f32_16x16x32_bf16",
-    "v_smfmac_f32_32x32x16bf16": "v_smfmac_f32_32x32x16_bf16",
-    "v_smfmac_i32_16x16x64i8": "v_smfmac_i32_16x16x64_i8",
-    "v_smfmac_i32_32x32x32i8": "v_smfmac_i32_32x32x32_i8",
-    "v_smfmac_f32_16x16x64f16": "v_smfmac_f32_16x16x64_f16",
-    "v_smfmac_f32_32x32x32f16": "v_smfmac_f32_32x32x32_f16",
-    "v_smfmac_f32_16x16x64bf16": "v_smfmac_f32_16x16x64_bf16",
-    "v_smfmac_f32_32x32x32bf16": "v_smfmac_f32_32x32x32_bf16",
-    "v_smfmac_i32_16x16x128i8": "v_smfmac_i32_16x16x128_i8",
-    "v_smfmac_i32_32x32x64i8": "v_smfmac_i32_32x32x64_i8",
-}
-
 
 @dataclass(frozen=True)
 class Slot:
@@ -185,9 +163,7 @@ def by_opcode(arch: str, opcode: int, *, scaled: bool) -> Instruction | None:
 
 @cache
 def _mnemonics(arch: str) -> Mapping[str, Instruction]:
-    known = {name: row for row in instructions(arch) for name in (row.mnemonic, *row.aliases)}
-    more = {alias: known[name] for alias, name in MORE_ALIASES.items() if name in known}
-    return {**more, **known}
+    return {name: row for row in instructions(arch) for name in (row.mnemonic, *row.aliases)}
 
 
 def by_mnemonic(arch: str, name: str) -> Instruction | None:

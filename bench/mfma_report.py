@@ -1,0 +1,239 @@
+"""Register-level speed of every arithmetic class: instructions and multiply-adds a second.
+
+Beside each figure stand its bounds and a peer, measured in the same run:
+
+- the bytes of A, B, C and D over the device's copy bandwidth;
+- the instructions that the kernel issues for a multiply-add, counted in its machine code, over the rate
+  at which the device issues them;
+- MMA-Sim (PyPI `mmasim`), batched, on the same GPU and on one CPU thread, where it is installed.
+
+    python bench/mfma_report.py [--cpu] [--json FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import gpuemu
+from gpuemu.backends import cuda
+from gpuemu.difftest import generators, images
+from gpuemu.mfma import device, models
+from gpuemu.mfma.modifiers import Modifiers
+
+# One row of every class: (architecture, mnemonic, MMA-Sim's name for it).
+CLASSES = (
+    ("gfx942", "v_mfma_f32_32x32x1_2b_f32", ("CDNA3", "f32_32x32x1_2b_f32")),
+    ("gfx942", "v_mfma_f32_16x16x4_f32", ("CDNA3", "f32_16x16x4_f32")),
+    ("gfx942", "v_mfma_f64_16x16x4_f64", ("CDNA3", "f64_16x16x4_f64")),
+    ("gfx942", "v_mfma_f64_4x4x4_4b_f64", ("CDNA3", "f64_4x4x4_4b_f64")),
+    ("gfx908", "v_mfma_f32_16x16x16f16", ("CDNA1", "f32_16x16x16f16")),
+    ("gfx908", "v_mfma_f32_16x16x8bf16", ("CDNA1", "f32_16x16x8bf16")),
+    ("gfx90a", "v_mfma_f32_16x16x16f16", ("CDNA2", "f32_16x16x16f16")),
+    ("gfx90a", "v_mfma_f32_16x16x8bf16", ("CDNA2", "f32_16x16x8bf16")),
+    ("gfx90a", "v_mfma_f32_16x16x16bf16_1k", ("CDNA2", "f32_16x16x16bf16_1k")),
+    ("gfx942", "v_mfma_f32_16x16x16_f16", ("CDNA3", "f32_16x16x16_f16")),
+    ("gfx942", "v_mfma_f32_16x16x16_bf16", ("CDNA3", "f32_16x16x16_bf16")),
+    ("gfx942", "v_mfma_f32_4x4x4_16b_f16", ("CDNA3", "f32_4x4x4_16b_f16")),
+    ("gfx942", "v_mfma_f32_16x16x8_xf32", ("CDNA3", "f32_16x16x8_xf32")),
+    ("gfx942", "v_mfma_f32_16x16x32_fp8_fp8", ("CDNA3", "f32_16x16x32_fp8_fp8")),
+    ("gfx942", "v_mfma_i32_16x16x32_i8", None),
+    ("gfx942", "v_mfma_i32_4x4x4_16b_i8", None),
+    ("gfx950", "v_mfma_f32_16x16x32_f16", None),
+    ("gfx950", "v_mfma_scale_f32_16x16x128_f8f6f4", None),
+    ("gfx942", "v_smfmac_f32_16x16x32_f16", None),
+)
+BATCHES = (1, 1 << 10, 1 << 14, 1 << 17)
+ISSUE = 4 * 32  # thread instructions a clock and multiprocessor
+
+
+def median(function: Callable[[], Any], repeats: int, clock: Callable[[], Callable[[], float]]) -> float:
+    """Return the median seconds of a function, after one call to warm up."""
+    function()
+    times = []
+    for _ in range(repeats):
+        stop = clock()
+        function()
+        times.append(stop())
+    return statistics.median(times)
+
+
+def cpu_clock() -> Callable[[], float]:
+    """Return a stop watch of wall time."""
+    start = time.perf_counter()
+    return lambda: time.perf_counter() - start
+
+
+def gpu_clock() -> Callable[[], float]:
+    """Return a stop watch of the current stream."""
+    import cupy
+
+    first, last = cupy.cuda.Event(), cupy.cuda.Event()
+    first.record()
+
+    def stop() -> float:
+        last.record()
+        last.synchronize()
+        return float(cupy.cuda.get_elapsed_time(first, last)) * 1e-3
+
+    return stop
+
+
+def inputs(i: gpuemu.Instruction, count: int) -> dict[str, np.ndarray[Any, Any]]:
+    """Return normal data for `count` wavefronts: 64 different ones, repeated."""
+    cls = next(c for c in generators.classes_for(i) if c.name == "normal")
+    few = images.images(i, Modifiers(), cls, 1, np.arange(min(count, 64)))
+    return {name: np.tile(x, (-(-count // len(x)), 1, 1))[:count] for name, x in few.items()}
+
+
+def instructions_per_mac(i: gpuemu.Instruction) -> float | None:
+    """Return the issued instructions of a multiply-add in the kernel's quick path, from its machine code."""
+    tool = shutil.which("nvdisasm")
+    made = device.kernel_source(i, models.get(i.model), Modifiers())
+    if tool is None or made.source != "mfma.cu":
+        return None
+    path = cuda.cubin_path(made.source, made.defines, cuda.device_arch())
+    text = subprocess.run([tool, "-c", str(path)], capture_output=True, text=True, check=True).stdout
+    body = text.split(".text.mfma:")[1].split("\n.L_x_")  # basic blocks
+    count = sum(len(re.findall(r"/\*[0-9a-f]{4,}\*/\s", block)) for block in body if "CALL" not in block)
+    fields = dict(zip(device.CONFIG_FIELDS, device.config(i, models.get(i.model), Modifiers()), strict=True))
+    unrolled = min(fields["products"], 2 * fields["group"]) * 4
+    share = 0.5 if i.model.startswith(("cdna3", "cdna4")) else 1.0  # the other half is the checked path
+    return count * share / unrolled
+
+
+def peer(name: tuple[str, str] | None, i: gpuemu.Instruction, target: str) -> float | None:
+    """Return MMA-Sim's multiply-adds a second on batched dot products, the best of two batch sizes."""
+    if name is None:
+        return None
+    try:
+        import torch
+        from mmasim.amd import sim
+    except ImportError as error:
+        print(f"  (mmasim is not measured: {error})")
+        return None
+    torch.set_num_threads(1)
+    op, best = sim.MFMA(*name), 0.0
+    for count in (1 << 16, 1 << 19) if target == "cuda" else (1 << 14, 1 << 16):
+        a, b = (torch.randn(count, i.K, device=target).to(t) for t in (op.a_type, op.b_type))
+        c = torch.randn(count, device=target).to(op.c_type)
+        clock = gpu_clock if target == "cuda" else cpu_clock
+        if target == "cuda":
+
+            def call(a: Any = a, b: Any = b, c: Any = c) -> None:
+                op.dpa(a, b, c)
+                torch.cuda.synchronize()
+
+            seconds = median(call, 5, cpu_clock)
+        else:
+            seconds = median(lambda a=a, b=b, c=c: op.dpa(a, b, c), 3, clock)  # type: ignore[misc]
+        best = max(best, count * i.K / seconds)
+    return best
+
+
+def on_gpu() -> list[dict[str, Any]]:
+    """Measure every class on the current device."""
+    import cupy
+
+    big = cupy.empty(1 << 28, cupy.uint32)
+    copy = 2 * big.nbytes / median(lambda: big.copy(), 7, gpu_clock)
+    properties = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)
+    issue = properties["multiProcessorCount"] * ISSUE * properties["clockRate"] * 1e3
+    print(f"{properties['name'].decode()}: copy {copy / 1e12:.2f} TB/s, {issue / 1e12:.1f} T instructions/s")
+    rows = []
+    for arch, mnemonic, name in CLASSES:
+        i = gpuemu.instruction(mnemonic, arch)
+        macs = i.M * i.N * i.products * i.blocks
+        row: dict[str, Any] = {"arch": arch, "instruction": mnemonic, "device": "gpu"}
+        for batch in BATCHES:
+            x = {key: cupy.asarray(value) for key, value in inputs(i, batch).items()}
+            d = gpuemu.execute(i, **x, legality="llvm")
+            seconds = median(lambda x=x, i=i: gpuemu.execute(i, **x, legality="llvm"), 9, gpu_clock)  # type: ignore[misc]
+            row[f"instructions/s at {batch}"] = batch / seconds
+        size = sum(v.nbytes for v in x.values()) + d.nbytes
+        rate = row[f"instructions/s at {BATCHES[-1]}"]
+        bounds = {"bytes": copy * batch / size}
+        per_mac = instructions_per_mac(i)
+        if per_mac:
+            bounds["issue"] = issue / per_mac / macs
+        tighter = min(bounds, key=lambda key: bounds[key])
+        theirs = peer(name, i, "cuda")
+        row |= {"MAC/s": rate * macs, "issued per MAC": per_mac, "bound": tighter, "of bound": rate / bounds[tighter]}
+        row["mmasim MAC/s"] = theirs
+        rows.append(row)
+        curve = " ".join(f"{row[f'instructions/s at {b}'] / 1e6:9.3f}" for b in BATCHES)
+        ratio = f"{rate * macs / theirs:8.0f}x mmasim" if theirs else ""
+        issued = f"{per_mac:5.1f} instr/MAC" if per_mac else " " * 15
+        print(
+            f"{arch} {mnemonic:36s} {curve} M/s {rate * macs / 1e12:7.3f} TMAC/s {issued} "
+            f"{rate / bounds[tighter]:5.2f} of {tighter:5s} {ratio}",
+            flush=True,
+        )
+    rows.append(overhead())
+    return rows
+
+
+def overhead() -> dict[str, Any]:
+    """Measure the host's time for one call on one wavefront, arrays on the device."""
+    import cupy
+
+    i = gpuemu.instruction("v_mfma_f32_16x16x16_f16", "gfx942")
+    x = {key: cupy.asarray(value) for key, value in inputs(i, 1).items()}
+    times = []
+    for _ in range(20):
+        cupy.cuda.Device().synchronize()
+        start = time.perf_counter()
+        for _ in range(100):
+            gpuemu.execute(i, **x)
+        times.append((time.perf_counter() - start) / 100)
+    found = statistics.median(times)
+    print(f"a call on one wavefront: {found * 1e6:.1f} us of the host, best {min(times) * 1e6:.1f}")
+    return {"call seconds": found, "best": min(times), "device": "gpu"}
+
+
+def on_cpu() -> list[dict[str, Any]]:
+    """Measure oracle and host build on one thread, beside MMA-Sim on one thread."""
+    rows = []
+    for arch, mnemonic, name in CLASSES:
+        i = gpuemu.instruction(mnemonic, arch)
+        macs = i.M * i.N * i.products * i.blocks
+        count = max(1, (1 << 16) // (i.M * i.N * i.blocks))
+        x = inputs(i, count)
+        row: dict[str, Any] = {"arch": arch, "instruction": mnemonic, "device": "cpu"}
+        for backend in ("numpy", "host"):
+            seconds = median(lambda x=x, i=i, b=backend: gpuemu.execute(i, **x, legality="llvm", backend=b), 3, cpu_clock)  # type: ignore[misc]
+            row[backend] = count * macs / seconds
+        row["mmasim"] = theirs = peer(name, i, "cpu")
+        rows.append(row)
+        ratios = f"{row['numpy'] / theirs:6.2f}x {row['host'] / theirs:7.1f}x mmasim" if theirs else ""
+        print(f"{arch} {mnemonic:36s} numpy {row['numpy'] / 1e6:8.1f} host {row['host'] / 1e6:8.1f} MMAC/s {ratios}", flush=True)
+    return rows
+
+
+def main() -> None:
+    """Measure, print, and write JSON where asked."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cpu", action="store_true", help="oracle and host build on one thread, too")
+    parser.add_argument("--json", type=Path)
+    chosen = parser.parse_args()
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    rows = on_gpu() if cuda.available() else []
+    if chosen.cpu or not rows:
+        rows += on_cpu()
+    if chosen.json:
+        chosen.json.write_text(json.dumps(rows, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -70,13 +70,13 @@ def _check_long_k(failures: list[str]) -> int:
     from gpuemu.errors import GpuemuError
     from gpuemu.gemm.emulation import emulated_matmul
 
-    for bits, k, options in ((55, 33024, {}), (55, 18816, {}), (23, 70000, {"split_k": "auto"})):
+    for bits, k, split in ((55, 33024, None), (55, 18816, None), (23, 70000, "auto")):
         worst = -(126.0 + sum(128 * 256.0**-i for i in range(1, (bits + 8) // 8)))
         a = np.full((4, k), worst)
         a[1] = np.random.default_rng(1).standard_normal(k)
         try:
             emulated_matmul(
-                a, np.ascontiguousarray(a.T), mantissa_bits=bits, backend="check", **options
+                a, np.ascontiguousarray(a.T), mantissa_bits=bits, split_k=split, backend="check"
             )
         except GpuemuError as error:
             failures.append(f"K={k} {bits} bits: {error}")

@@ -55,11 +55,10 @@ def overhead() -> Results:
         "a @ b": lambda: a @ a,
     }
     result = {f"{name}, us": _enqueue_us(call) for name, call in calls.items()}
-    found = cublaslt.library
-    cublaslt.library = lambda device: None
+    saved, device_products.DIRECT_LIMIT = device_products.DIRECT_LIMIT, 0
     device_steps.program.cache_clear()
     result["slices 23 through gemmEx, us"] = _enqueue_us(calls["slices 23"])
-    cublaslt.library = found
+    device_products.DIRECT_LIMIT = saved
     device_steps.program.cache_clear()
     product = cublaslt.Product(256, 256, 256, 0, 1 << 20, 2 << 20, 256, 256)
     memory = cupy.cuda.alloc(8 << 20)
@@ -99,7 +98,7 @@ def engines() -> list[Results]:
     for size in (1024, 2048, 3000, 4096, 8192):
         for dtype, scheme, bits in ((np.float32, "slices", 23), (np.float64, "crt", 52)):
             a, b = (cupy.random.standard_normal((size, size)).astype(dtype) for _ in range(2))
-            row = {"n": size, "dtype": np.dtype(dtype).name, "scheme": scheme}
+            row: Results = {"n": size, "dtype": np.dtype(dtype).name, "scheme": scheme}
             for name, limit in (("cublasLt", 1 << 60), ("gemmEx", 0)):
                 device_products.DIRECT_LIMIT = limit
                 device_steps.program.cache_clear()

@@ -3,8 +3,8 @@
 Beside each figure stand its bounds and a peer, measured in the same run:
 
 - the bytes of A, B, C and D over the device's copy bandwidth;
-- the instructions that the kernel issues for a multiply-add, counted in its machine code, over the rate
-  at which the device issues them;
+- the instructions of a multiply-add, counted in the kernel's machine code, over the rate at which
+  the device issues them, and those of the integer pipe over that pipe's rate;
 - MMA-Sim (PyPI `mmasim`), batched, on the same GPU and on one CPU thread, where it is installed.
 
     python bench/mfma_report.py [--cpu] [--json FILE]
@@ -58,7 +58,9 @@ BATCHES = (1, 1 << 10, 1 << 14, 1 << 17)
 ISSUE = 4 * 32  # thread instructions a clock and multiprocessor
 
 
-def median(function: Callable[[], Any], repeats: int, clock: Callable[[], Callable[[], float]]) -> float:
+def median(
+    function: Callable[[], Any], repeats: int, clock: Callable[[], Callable[[], float]]
+) -> float:
     """Return the median seconds of a function, after one call to warm up."""
     function()
     times = []
@@ -97,24 +99,43 @@ def inputs(i: gpuemu.Instruction, count: int) -> dict[str, np.ndarray[Any, Any]]
     return {name: np.tile(x, (-(-count // len(x)), 1, 1))[:count] for name, x in few.items()}
 
 
-def instructions_per_mac(i: gpuemu.Instruction) -> float | None:
-    """Return the issued instructions of a multiply-add in the kernel's quick path, from its machine code."""
+# Not executed by the integer pipe, whose 16 lanes a scheduler are half of what it can issue.
+OTHER_PIPES = re.compile(
+    r"IMAD|FFMA|FMUL|FADD|D[A-Z]+|LD|ST|BRA|BS|NOP|I2F|F2F|MUFU|BAR|EXIT|WARPSYNC|CALL|BREAK|U"
+)
+
+
+def instructions_per_mac(i: gpuemu.Instruction) -> tuple[float, float] | None:
+    """Return the instructions of a multiply-add in the kernel's quick path, from its machine code.
+
+    All of them, and those of the integer pipe.
+    """
     tool = shutil.which("nvdisasm")
     made = device.kernel_source(i, models.get(i.model), Modifiers())
     if tool is None or made.source != "mfma.cu":
         return None
     path = cuda.cubin_path(made.source, made.defines, cuda.device_arch())
-    text = subprocess.run([tool, "-c", str(path)], capture_output=True, text=True, check=True).stdout
+    text = subprocess.run(
+        [tool, "-c", str(path)], capture_output=True, text=True, check=True
+    ).stdout
     body = text.split(".text.mfma:")[1].split("\n.L_x_")  # basic blocks
-    count = sum(len(re.findall(r"/\*[0-9a-f]{4,}\*/\s", block)) for block in body if "CALL" not in block)
-    fields = dict(zip(device.CONFIG_FIELDS, device.config(i, models.get(i.model), Modifiers()), strict=True))
+    names = [
+        name
+        for block in body
+        if "CALL" not in block  # what leads to a rare path
+        for name in re.findall(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+ )?([A-Z][A-Z0-9]*)", block)
+    ]
+    config = device.config(i, models.get(i.model), Modifiers())
+    fields = dict(zip(device.CONFIG_FIELDS, config, strict=True))
     unrolled = min(fields["products"], 2 * fields["group"]) * 4
-    share = 0.5 if i.model.startswith(("cdna3", "cdna4")) else 1.0  # the other half is the checked path
-    return count * share / unrolled
+    # The machine code has two paths: where every value is tame, and where each is checked.
+    share = 0.5 if fields["algorithm"] == device.ALGORITHMS["aligned"] else 1.0
+    integer = sum(not OTHER_PIPES.match(name) for name in names)
+    return len(names) * share / unrolled, integer * share / unrolled
 
 
 def peer(name: tuple[str, str] | None, i: gpuemu.Instruction, target: str) -> float | None:
-    """Return MMA-Sim's multiply-adds a second on batched dot products, the best of two batch sizes."""
+    """Return MMA-Sim's multiply-adds a second, batched, the better of two batch sizes."""
     if name is None:
         return None
     try:
@@ -142,15 +163,25 @@ def peer(name: tuple[str, str] | None, i: gpuemu.Instruction, target: str) -> fl
     return best
 
 
+def copy_bandwidth() -> float:
+    """Return the bytes a second, read and written, of a copy of 1 GiB on the device."""
+    import cupy
+
+    both = cupy.empty((2, 1 << 28), cupy.uint32)
+    return float(both.nbytes / median(lambda: cupy.copyto(both[1], both[0]), 7, gpu_clock))
+
+
 def on_gpu() -> list[dict[str, Any]]:
     """Measure every class on the current device."""
     import cupy
 
-    big = cupy.empty(1 << 28, cupy.uint32)
-    copy = 2 * big.nbytes / median(lambda: big.copy(), 7, gpu_clock)
+    copy = copy_bandwidth()
     properties = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)
     issue = properties["multiProcessorCount"] * ISSUE * properties["clockRate"] * 1e3
-    print(f"{properties['name'].decode()}: copy {copy / 1e12:.2f} TB/s, {issue / 1e12:.1f} T instructions/s")
+    print(
+        f"{properties['name'].decode()}: copy {copy / 1e12:.2f} TB/s, "
+        f"{issue / 1e12:.1f} T instructions/s"
+    )
     rows = []
     for arch, mnemonic, name in CLASSES:
         i = gpuemu.instruction(mnemonic, arch)
@@ -164,17 +195,23 @@ def on_gpu() -> list[dict[str, Any]]:
         size = sum(v.nbytes for v in x.values()) + d.nbytes
         rate = row[f"instructions/s at {BATCHES[-1]}"]
         bounds = {"bytes": copy * batch / size}
-        per_mac = instructions_per_mac(i)
-        if per_mac:
-            bounds["issue"] = issue / per_mac / macs
+        counted = instructions_per_mac(i)
+        if counted:
+            bounds["issue"] = issue / counted[0] / macs
+            bounds["int"] = issue / 2 / counted[1] / macs
         tighter = min(bounds, key=lambda key: bounds[key])
         theirs = peer(name, i, "cuda")
-        row |= {"MAC/s": rate * macs, "issued per MAC": per_mac, "bound": tighter, "of bound": rate / bounds[tighter]}
+        row |= {
+            "MAC/s": rate * macs,
+            "instructions per MAC": counted,
+            "bound": tighter,
+            "of bound": rate / bounds[tighter],
+        }
         row["mmasim MAC/s"] = theirs
         rows.append(row)
         curve = " ".join(f"{row[f'instructions/s at {b}'] / 1e6:9.3f}" for b in BATCHES)
         ratio = f"{rate * macs / theirs:8.0f}x mmasim" if theirs else ""
-        issued = f"{per_mac:5.1f} instr/MAC" if per_mac else " " * 15
+        issued = f"{counted[0]:5.1f} ({counted[1]:4.1f} int) instr/MAC" if counted else " " * 26
         print(
             f"{arch} {mnemonic:36s} {curve} M/s {rate * macs / 1e12:7.3f} TMAC/s {issued} "
             f"{rate / bounds[tighter]:5.2f} of {tighter:5s} {ratio}",
@@ -212,19 +249,33 @@ def on_cpu() -> list[dict[str, Any]]:
         x = inputs(i, count)
         row: dict[str, Any] = {"arch": arch, "instruction": mnemonic, "device": "cpu"}
         for backend in ("numpy", "host"):
-            seconds = median(lambda x=x, i=i, b=backend: gpuemu.execute(i, **x, legality="llvm", backend=b), 3, cpu_clock)  # type: ignore[misc]
+            seconds = median(
+                lambda x=x, i=i, b=backend: gpuemu.execute(i, **x, legality="llvm", backend=b),
+                3,
+                cpu_clock,
+            )  # type: ignore[misc]
             row[backend] = count * macs / seconds
         row["mmasim"] = theirs = peer(name, i, "cpu")
         rows.append(row)
-        ratios = f"{row['numpy'] / theirs:6.2f}x {row['host'] / theirs:7.1f}x mmasim" if theirs else ""
-        print(f"{arch} {mnemonic:36s} numpy {row['numpy'] / 1e6:8.1f} host {row['host'] / 1e6:8.1f} MMAC/s {ratios}", flush=True)
+        ratios = (
+            f"{row['numpy'] / theirs:6.2f}x {row['host'] / theirs:7.1f}x mmasim" if theirs else ""
+        )
+        print(
+            f"{arch} {mnemonic:36s} numpy {row['numpy'] / 1e6:8.1f} "
+            f"host {row['host'] / 1e6:8.1f} MMAC/s {ratios}",
+            flush=True,
+        )
     return rows
 
 
 def main() -> None:
     """Measure, print, and write JSON where asked."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cpu", action="store_true", help="oracle and host build on one thread, too")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--cpu", action="store_true", help="oracle and host build on one thread, too"
+    )
     parser.add_argument("--json", type=Path)
     chosen = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")

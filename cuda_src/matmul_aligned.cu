@@ -139,9 +139,8 @@ struct Task {
   }
 };
 
-__device__ __forceinline__ void fetch_task(Task& task, const Problem& p,
-                                           const MatmulPointers& in, const TilePlace& at, i64 first,
-                                           Raw& raw) {
+__device__ __forceinline__ void fetch_task(Task& task, const Problem& p, const MatmulPointers& in,
+                                           const TilePlace& at, i64 first, Raw& raw) {
   if (CONFIG.a.bits == CONFIG.b.bits || task.is_a)
     task.fetch<CONFIG.a.bits>(p, in, at, first, raw);
   else

@@ -3,52 +3,20 @@
 //
 // 128 x 128 outputs a block, eight warps of 64 x 32. STAGES - 1 chunks of k are on their way to
 // shared memory; a warp reads the operands of its next mma while the present one runs.
+#include "matmul_double_mma.cuh"
 #include "matmul_raster.cuh"
 
 constexpr int SIDE = 128, CHUNK = 16, THREADS = 256;
-constexpr int TILES_DOWN = 4, TILES_ACROSS = 4;  // 16 x 8 tiles of a warp
+constexpr int TILES_DOWN = 4, TILES_ACROSS = 4;                 // 16 x 8 tiles of a warp
 constexpr int STEPS = CHUNK / MMA_K, SETS = STEPS > 1 ? 2 : 1;  // of fragments, used in turn
-constexpr int ALONG_ROWS = SIDE + 4, ALONG_K = CHUNK + 4;  // pitches without bank conflicts
-constexpr int OPERAND = SIDE * ALONG_K;                    // doubles of one operand's chunk
-constexpr int PAIRS = SIDE * CHUNK / 2 / THREADS;          // of neighbours, brought by a thread
+constexpr int ALONG_ROWS = SIDE + 4, ALONG_K = CHUNK + 4;       // pitches without bank conflicts
+constexpr int OPERAND = SIDE * ALONG_K;                         // doubles of one operand's chunk
+constexpr int PAIRS = SIDE * CHUNK / 2 / THREADS;  // of neighbours, brought by a thread
 
-// D += A B for 16 x MMA_K and MMA_K x 8: lane 4 g + t holds A at (g, t), (g + 8, t), (g, t + 4) and
-// so on, B at (t, g), (t + 4, g) and so on, D at (g, 2 t), (g, 2 t + 1), (g + 8, 2 t), (g + 8, 2 t +
-// 1).
 struct Fragments {
   double a[TILES_DOWN][MMA_K / 2], b[TILES_ACROSS][MMA_K / 4];
 };
 using Accumulators = double[TILES_DOWN][TILES_ACROSS][4];
-
-__device__ __forceinline__ void mma_k4(double& d0, double& d1, double a, double b) {
-  asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%0,%1};"
-      : "+d"(d0), "+d"(d1)
-      : "d"(a), "d"(b));
-}
-
-__device__ __forceinline__ void mma(double (&d)[4], const double (&a)[MMA_K / 2],
-                                    const double (&b)[MMA_K / 4]) {
-#if __CUDA_ARCH__ < 900
-  UNROLL for (int n = 0; n < MMA_K / 4; ++n) UNROLL for (int half = 0; half < 2; ++half)
-      mma_k4(d[2 * half], d[2 * half + 1], a[2 * n + half], b[n]);
-#elif MMA_K == 4
-  asm("mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 {%0,%1,%2,%3}, {%4,%5}, {%6}, "
-      "{%0,%1,%2,%3};"
-      : "+d"(d[0]), "+d"(d[1]), "+d"(d[2]), "+d"(d[3])
-      : "d"(a[0]), "d"(a[1]), "d"(b[0]));
-#elif MMA_K == 8
-  asm("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-      "{%0,%1,%2,%3};"
-      : "+d"(d[0]), "+d"(d[1]), "+d"(d[2]), "+d"(d[3])
-      : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
-#else
-  asm("mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0,%1,%2,%3}, "
-      "{%4,%5,%6,%7,%8,%9,%10,%11}, {%12,%13,%14,%15}, {%0,%1,%2,%3};"
-      : "+d"(d[0]), "+d"(d[1]), "+d"(d[2]), "+d"(d[3])
-      : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(a[4]), "d"(a[5]), "d"(a[6]), "d"(a[7]),
-        "d"(b[0]), "d"(b[1]), "d"(b[2]), "d"(b[3]));
-#endif
-}
 
 // Where an item lies in an operand's chunk: in memory's order, so that pairs stay pairs.
 template <bool K_DENSE>
@@ -83,19 +51,16 @@ struct Loader {
 
   // Starts the copy of a chunk and moves on to the next; items outside become zeros.
   __device__ __forceinline__ void start(i64 left, i64 k_stride, double* to) {
-    const u32 target = (u32)__cvta_generic_to_shared(to + place_of<K_DENSE>(row, k));
+    double* target = to + place_of<K_DENSE>(row, k);
     if (vector && rows == SIDE && left >= CHUNK) {
       UNROLL for (int n = 0; n < PAIRS; ++n)
-          asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
-                           target + 8 * place_of<K_DENSE>(n * ROW_STEP, n * K_STEP)),
-                       "l"(from + n * step));
+          copy_pair(target + place_of<K_DENSE>(n * ROW_STEP, n * K_STEP), from + n * step);
     } else {
       UNROLL for (int n = 0; n < PAIRS; ++n) UNROLL for (int e = 0; e < 2; ++e) {
         const bool inside = row + n * ROW_STEP + (K_DENSE ? 0 : e) < rows &&
                             k + n * K_STEP + (K_DENSE ? e : 0) < left;
-        asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(
-                         target + 8 * (place_of<K_DENSE>(n * ROW_STEP, n * K_STEP) + e)),
-                     "l"(inside ? from + n * step + e * stride : from), "r"(inside ? 8 : 0));
+        copy_one(target + place_of<K_DENSE>(n * ROW_STEP, n * K_STEP) + e,
+                 from + n * step + e * stride, inside);
       }
     }
     from += CHUNK * k_stride;
@@ -106,8 +71,8 @@ template <bool A_K_DENSE, bool B_K_DENSE>
 __device__ __forceinline__ void read(Fragments& f, const double* a, const double* b, int k, int top,
                                      int left) {
   const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-  UNROLL for (int i = 0; i < TILES_DOWN; ++i) UNROLL for (int n = 0; n < MMA_K / 2; ++n)
-      f.a[i][n] = a[place_of<A_K_DENSE>(top + 16 * i + n % 2 * 8 + g, k + n / 2 * 4 + t)];
+  UNROLL for (int i = 0; i < TILES_DOWN; ++i) UNROLL for (int n = 0; n < MMA_K / 2; ++n) f.a[i][n] =
+      a[place_of<A_K_DENSE>(top + 16 * i + n % 2 * 8 + g, k + n / 2 * 4 + t)];
   UNROLL for (int j = 0; j < TILES_ACROSS; ++j) UNROLL for (int n = 0; n < MMA_K / 4; ++n)
       f.b[j][n] = b[place_of<B_K_DENSE>(left + 8 * j + g, k + 4 * n + t)];
 }
@@ -122,11 +87,11 @@ __device__ __forceinline__ void product(const Problem& p, const MatmulPointers& 
   auto bring = [&](int stage) {
     a.start(p.k - ahead, p.a.column, memory + stage * 2 * OPERAND);
     b.start(p.k - ahead, p.b.row, memory + stage * 2 * OPERAND + OPERAND);
-    asm volatile("cp.async.commit_group;");
+    copies_end();
     ahead += CHUNK;
   };
   auto wait = [] {
-    asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2));
+    copies_wait<STAGES - 2>();
     __syncthreads();
   };
   UNROLL for (int n = 0; n < STAGES - 1; ++n) bring(n);
@@ -170,7 +135,8 @@ __device__ __forceinline__ void product(const Problem& p, const MatmulPointers& 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     matmul_double(const __grid_constant__ Problem p, const __grid_constant__ MatmulPointers in,
                   int k_of_instruction) {
-  extern __shared__ __align__(16) double memory[];
+  DYNAMIC_SHARED(bytes);
+  double* memory = (double*)bytes;
   const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
   const int top = warp / 4 * 64, left = warp % 4 * 32;
   const TilePlace at = place_of_block(p, blockIdx.x, SIDE, SIDE);

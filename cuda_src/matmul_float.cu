@@ -2,8 +2,8 @@
 // thread, operands as floating-point numbers in shared memory, the next chunk of k brought there
 // beside the current one.
 //
-// GPUEMU_CONFIG holds the fields of Config, MODEL the type of the arithmetic below, CHUNK the k held
-// at a time.
+// GPUEMU_CONFIG holds the fields of Config, MODEL the type of the arithmetic below, CHUNK the k
+// held at a time.
 #include "matmul_intrinsics.cuh"
 #include "matmul_raster.cuh"
 
@@ -214,8 +214,7 @@ struct Loader {
     along_k = k_stride == 1 || row_stride != 1;
     step = (row_step() * row_stride + k_step() * k_stride) * bytes;
     rows = (int)min_of((i64)SIDE, count - first);
-    from =
-        (const u8*)base + (batch_offset + (first + row()) * row_stride + k() * k_stride) * bytes;
+    from = (const u8*)base + (batch_offset + (first + row()) * row_stride + k() * k_stride) * bytes;
   }
 
   // Brings the next chunk, of which `left` lie inside, and moves on.
@@ -300,10 +299,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, Tile::BLOCKS)
   const auto [ty, tx] = place_of_lane(threadIdx.x);
   const TilePlace at = place_of_block(p, blockIdx.x, BLOCK_ROWS, BLOCK_COLUMNS);
   constexpr int A_BITS = CONFIG.a.bits, B_BITS = CONFIG.b.bits;
-  Loader<BLOCK_ROWS, BLOCK_ROWS + VECTOR> a(in.a, (A_BITS + 7) / 8, at.batch * p.a.batch,
-                                                  at.row, p.m, p.a.row, p.a.column);
-  Loader<BLOCK_COLUMNS, BLOCK_COLUMNS + VECTOR> b(
-      in.b, (B_BITS + 7) / 8, at.batch * p.b.batch, at.column, p.n, p.b.column, p.b.row);
+  Loader<BLOCK_ROWS, BLOCK_ROWS + VECTOR> a(in.a, (A_BITS + 7) / 8, at.batch * p.a.batch, at.row,
+                                            p.m, p.a.row, p.a.column);
+  Loader<BLOCK_COLUMNS, BLOCK_COLUMNS + VECTOR> b(in.b, (B_BITS + 7) / 8, at.batch * p.b.batch,
+                                                  at.column, p.n, p.b.column, p.b.row);
   Tile tile;
   UNROLL for (int i = 0; i < Tile::ROWS; ++i) UNROLL for (int j = 0; j < Tile::COLUMNS; ++j) {
     const u32 d = initial_accumulator<u32>(p, in, at.batch, at.row + row_of(ty, i),

@@ -98,7 +98,8 @@ def to_cupy(array: Any, name: str = "array") -> Any:
 def as_unsigned(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return the bits of an array whose dtype is not NumPy's own as unsigned integers.
 
-    Others are returned unchanged. A dtype of ml_dtypes may call itself a float: its `kind` does not tell.
+    Others are returned unchanged. A dtype of ml_dtypes may call itself a float: its `kind` does not
+    tell.
     """
     if array.dtype.isbuiltin == 1:
         return array

@@ -32,7 +32,7 @@ def bench(
     seconds: float = typer.Option(0.2, min=0.01, help="Time for each instruction."),
     json: bool = Json,
 ) -> None:
-    """Measure instructions and multiply-adds a second at register level, arrays already in place."""
+    """Measure instructions and multiply-adds a second at register level, arrays in place."""
     from .. import dispatch
     from ..difftest import across
     from ..difftest.cases import select

@@ -52,6 +52,9 @@ class Array:
     def swapaxes(self, one: int, other: int) -> Array:
         return Array(self.memory.swapaxes(one, other))
 
+    def copy(self) -> Array:
+        return Array(self.memory.copy())
+
     def get(self) -> Any:
         return self.memory.copy()
 
@@ -100,9 +103,7 @@ class Program:
             for name, matrix in zip(names[1:], matrices, strict=True):
                 Path(name).write_bytes(ctypes.string_at(matrix.data.ptr, extent(matrix)))
             subprocess.run([str(self.path), *names], check=True)
-            ctypes.memmove(
-                matrices[3].data.ptr, Path(names[4]).read_bytes(), extent(matrices[3])
-            )
+            ctypes.memmove(matrices[3].data.ptr, Path(names[4]).read_bytes(), extent(matrices[3]))
 
 
 def extent(x: Array) -> int:

@@ -1,21 +1,15 @@
-"""The CUDA kernel itself on CPU threads under the sanitizers, against the oracle: no GPU needed.
-
-Operands are exact-size buffers, so a read or write outside of a matrix, or of shared memory, ends
-the program; a missing barrier is a data race.
-"""
+"""The whole CUDA path, from the caller's arrays to the result, on CPU threads under the sanitizers
+(see cuda_on_threads.py), against the oracle: no GPU needed."""
 
 from __future__ import annotations
 
-import hashlib
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import gpuemu.gemm as gemm
-from gpuemu.backends import host, sources
+from gpuemu.backends import host
 from gpuemu.errors import BadValue
 from gpuemu.gemm import (
     SM,
@@ -27,99 +21,34 @@ from gpuemu.gemm import (
     Precision,
     Size,
     Type,
+    execute,
     kernel_plan,
 )
-from gpuemu.gemm.call import GemmCall, make_call
-from gpuemu.gemm.execute import run_oracle
+from gpuemu.gemm.call import make_call
+from gpuemu.gemm.execute import compute
 
+from . import cuda_on_threads
+from .cuda_on_threads import SHARED, Array, asarray
 from .problems import bits, operands, random_bits
 
 pytestmark = pytest.mark.skipif(not host.available(), reason=host.why_unavailable())
 
-HERE = Path(__file__).parent
-SHARED = 64 * 1024
 
-
-def build(defines: dict[str, Any], sanitizer: str) -> Path:
-    """Return the program for one set of constants, cached like every other build."""
-    text = sources.digest() + "".join(p.read_text() for p in sorted(HERE.glob("gemm_on_threads.*")))
-    key = hashlib.sha256((text + repr(sorted(defines.items())) + sanitizer).encode()).hexdigest()
-    path = sources.cache_directory() / f"gemm-threads-{key[:32]}"
-    if not path.is_file():
-        options = [f"-D{name}={value}" for name, value in defines.items()]
-        flags = [
-            "-std=c++20",
-            "-O0",
-            "-g1",
-            "-ffp-contract=off",
-            "-pthread",
-            f"-fsanitize={sanitizer}",
-        ]
-        flags += ["-fno-sanitize-recover=all", f"-I{sources.directory()}", "-o", str(path)]
-        command = [str(host.compiler()), *options, *flags, str(HERE / "gemm_on_threads.cpp")]
-        subprocess.run(command, check=True)
-    return path
-
-
-def launch(
-    call: GemmCall,
-    sm: int,
-    folder: Path,
+def check(
+    d: gemm.Descriptor,
+    patch: pytest.MonkeyPatch,
+    extents: Any = None,
+    sm: int = 900,
     launched: Any = None,
     shared: int = SHARED,
     sanitizer: str = "address,undefined",
-) -> Any:
-    """Run the kernel on CPU threads as `run_cuda` runs it on a device, and return the result."""
-    plan = kernel_plan.plan(call, sm, shared, launched)
-    m, n, k = call.extents
-    tiles = -(-m // plan.tile[0]) * -(-n // plan.tile[1])
-    result = call.empty(np)
-    result.memory.view(np.uint8)[...] = 0xA5
-    old = call.c or result
-    numbers = [tiles, *plan.block, plan.shared_bytes, m, n, k]
-    numbers += [x.leading for x in (call.a, call.b, old, result)]
-    factors = np.array(kernel_plan.factors(call), np.uint64)
-    (folder / "numbers").write_bytes(np.array(numbers, np.int64).tobytes() + factors.tobytes())
-    names = []
-    for name, matrix in zip("abcd", (call.a, call.b, old, result), strict=True):
-        (folder / name).write_bytes(raw(matrix.memory))
-        names.append(str(folder / name))
-    program = build(dict(plan.defines), sanitizer)
-    subprocess.run([str(program), str(folder / "numbers"), *names], check=True)
-    flat = np.frombuffer((folder / "d").read_bytes(), result.memory.dtype)
-    result.memory[...] = flat.reshape(result.memory.shape)
-    return result, plan
-
-
-def extent(memory: Any) -> int:
-    """Return bytes from the first element to the end of the last."""
-    return int(
-        sum((s - 1) * t for s, t in zip(memory.shape, memory.strides, strict=True))
-        + memory.itemsize
-    )
-
-
-def raw(memory: Any) -> bytes:
-    """Return the bytes of a matrix in place, gaps included, its end cut exactly."""
-    import ctypes
-
-    return ctypes.string_at(memory.ctypes.data, extent(memory))
-
-
-def check(
-    d: gemm.Descriptor, folder: Path, extents: Any = None, sm: int = 900, **options: Any
 ) -> kernel_plan.Plan:
-    """Compare one product with the oracle."""
-    for fill in ("moderate", "raw"):
-        a, b, c = operands(
-            d, 1, extents=extents, **({"fill": random_bits} if fill == "raw" else {})
-        )
-        call = make_call(d, a, b, c, alpha=2, beta=1)
-        got, plan = launch(call, sm, folder, **options)
-        want = run_oracle(call)
-        for x, y in zip(got.planes(), want.planes(), strict=True):
-            assert np.array_equal(bits(x), bits(y))
-    return plan
+    """Compare one product with the oracle; return the kernel that computed it."""
+    cuda_on_threads.install(patch, sm, shared, sanitizer)
+    for options in ({}, {"fill": random_bits}):
+        call = make_call(d, *operands(d, 1, extents=extents, **options), alpha=2, beta=1)
+        compute(call, "check", launch=launched)
+    return kernel_plan.plan(call, sm, shared, launched)
 
 
 def describe(names: Any, size: Any, threads: Any = (64,), sm: int = 900) -> gemm.Descriptor:
@@ -145,9 +74,11 @@ LAYOUTS = [
 
 
 @pytest.mark.parametrize(("names", "size", "shape"), LAYOUTS)
-def test_tensor_core_kernels(names: Any, size: Any, shape: str, tmp_path: Path) -> None:
+def test_tensor_core_kernels(
+    names: Any, size: Any, shape: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     m, n, k = size
-    plan = check(describe(names, size), tmp_path, (m + 3, n + 5, 5 * k))
+    plan = check(describe(names, size), monkeypatch, (m + 3, n + 5, 5 * k))
     assert plan.engine == "mma"
     assert plan.defines["MMA_SHAPE"] == shape
 
@@ -155,13 +86,13 @@ def test_tensor_core_kernels(names: Any, size: Any, shape: str, tmp_path: Path) 
 @pytest.mark.parametrize(
     "names", [("f32",) * 3, ("f16", "f16", "f16"), ("f64", "f64", "f32"), ("u8", "u8", "u32")]
 )
-def test_plain_kernels(names: Any, tmp_path: Path) -> None:
-    plan = check(describe(names, (13, 11, 7), (40,)), tmp_path, (17, 25, 50))
+def test_plain_kernels(names: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = check(describe(names, (13, 11, 7), (40,)), monkeypatch, (17, 25, 50))
     assert plan.engine == "plain"
 
 
-def test_another_generation_in_software(tmp_path: Path) -> None:
-    plan = check(describe(("f16", "f16", "f32"), (16, 8, 16), sm=800), tmp_path, (20, 9, 48))
+def test_another_generation_in_software(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = check(describe(("f16", "f16", "f32"), (16, 8, 16), sm=800), monkeypatch, (20, 9, 48))
     assert plan.engine == "plain"
 
 
@@ -169,15 +100,71 @@ def test_another_generation_in_software(tmp_path: Path) -> None:
     "orders", [("row_major", "col_major", "row_major"), ("col_major", "row_major", "col_major")]
 )
 @pytest.mark.parametrize("parts", ["real", "complex"])
-def test_orders_and_complex(orders: Any, parts: str, tmp_path: Path) -> None:
+def test_orders_and_complex(orders: Any, parts: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for names in (("f16", "f16", "f32"), ("f32",) * 3):
         d = describe(names, (16, 8, 16)) + Arrangement(*orders) + Type(parts)
-        check(d, tmp_path, (19, 11, 32))
+        check(d, monkeypatch, (19, 11, 32))
 
 
-def test_sixteen_byte_copies(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("f8e4m3fn", "f8e5m2", "f32"),
+        ("bf16", "tf32", "f16"),
+        ("f64", "f32", "f16"),
+        ("f64",) * 3,
+        ("i8", "i8", "i32"),
+    ],
+    ids="-".join,
+)
+def test_complex_operands_with_and_without_a_dtype(
+    names: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cuda_on_threads.install(monkeypatch)
+    d = describe(names, (7, 5, 3)) + Type("complex")
+    execute(d, *operands(d, 1), alpha=2 - 1j, beta=-1 + 3j, backend="check")
+
+
+@pytest.mark.parametrize(
+    "names", [("f32",) * 3, ("f8e4m3fn", "f8e5m2", "f32"), ("f16",) * 3], ids="-".join
+)
+@pytest.mark.parametrize("parts", ["real", "complex"])
+def test_device_arrays_are_used_where_they_lie(
+    names: Any, parts: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Operands and output amid wider memory; 8-bit floats as bits, for CuPy has no dtype of
+    them."""
+    cuda_on_threads.install(monkeypatch)
+    d = describe(names, (7, 5, 3)) + Type(parts)
+
+    def amid(x: Any) -> tuple[Array, Array]:
+        memory = x.swapaxes(0, 1) if x.strides[0] < x.strides[1] else x
+        if x.dtype.itemsize == 1:
+            memory = memory.view(np.uint8)
+        outer, inner, *rest = memory.shape
+        around = np.full((outer + 3, inner + 4, *rest), 93, memory.dtype)
+        around[1:-2, 3:-1] = memory
+        wide = asarray(around)
+        inside = wide[1:-2, 3:-1]
+        return (inside if memory is x else inside.swapaxes(0, 1)), wide
+
+    a, b, c = operands(d, 2)
+    want = execute(d, a, b, c, alpha=3, beta=2, backend="numpy")
+    left, right, old = (amid(x)[0] for x in (a, b, c))
+    out, around = amid(c)
+    assert execute(d, left, right, old, alpha=3, beta=2, out=out) is out
+    assert np.array_equal(bits(out.get()), bits(want))
+    edge = around.get()
+    edge[1:-2, 3:-1] = 93
+    assert (edge == 93).all()
+    got = execute(d, left, right, old, alpha=3, beta=2, backend="check")
+    assert isinstance(got, Array)
+    assert np.array_equal(bits(got.get()), bits(want))
+
+
+def test_sixteen_byte_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     d = describe(("f16", "f16", "f32"), (32, 16, 32)) + Alignment(16, 16, 16)
-    plan = check(d, tmp_path, (45, 19, 160))
+    plan = check(d, monkeypatch, (45, 19, 160))
     assert plan.defines["VECTOR"] == 1
 
 
@@ -191,10 +178,10 @@ def test_sixteen_byte_copies(tmp_path: Path) -> None:
     ],
 )
 def test_less_shared_memory_means_fewer_stages(
-    names: Any, shared: int, stages: int, tmp_path: Path
+    names: Any, shared: int, stages: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     d = describe(names, (32, 16, 16))
-    plan = check(d, tmp_path, (37, 17, 80), shared=shared)
+    plan = check(d, monkeypatch, (37, 17, 80), shared=shared)
     assert plan.defines["STAGES"] == stages
     assert plan.shared_bytes <= shared
     a, b, _ = operands(d)
@@ -205,14 +192,14 @@ def test_less_shared_memory_means_fewer_stages(
         kernel_plan.plan(make_call(d, a, b), 900, least - 1)
 
 
-def test_more_threads_than_block_dim(tmp_path: Path) -> None:
+def test_more_threads_than_block_dim(monkeypatch: pytest.MonkeyPatch) -> None:
     for names in (("f16", "f16", "f32"), ("f32",) * 3):
-        check(describe(names, (16, 16, 16), (8, 4, 2)), tmp_path, launched=(8, 4, 3))
-        check(describe(names, (16, 16, 16), (32,)), tmp_path, launched=(50, 1, 1))
+        check(describe(names, (16, 16, 16), (8, 4, 2)), monkeypatch, launched=(8, 4, 3))
+        check(describe(names, (16, 16, 16), (32,)), monkeypatch, launched=(50, 1, 1))
 
 
 @pytest.mark.parametrize("names", [("f16", "f16", "f32"), ("f32",) * 3], ids="-".join)
 @pytest.mark.parametrize("shared", [SHARED, 2048], ids=["ring", "one stage"])
-def test_no_data_race(names: Any, shared: int, tmp_path: Path) -> None:
+def test_no_data_race(names: Any, shared: int, monkeypatch: pytest.MonkeyPatch) -> None:
     d = describe(names, (16, 16, 16), (32,))
-    check(d, tmp_path, (16, 16, 160), shared=shared, sanitizer="thread")
+    check(d, monkeypatch, (16, 16, 160), shared=shared, sanitizer="thread")

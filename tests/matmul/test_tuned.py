@@ -26,6 +26,10 @@ ROWS = (
     ("v_mfma_f32_16x16x32_fp8_bf8", "gfx942", 0, 0),
     ("v_mfma_f32_16x16x128_f8f6f4", "gfx950", 1, 4),
 )
+DOUBLES = (
+    ("v_mfma_f64_16x16x4f64", "gfx90a", (133, 70, 37)),
+    ("v_mfma_f64_4x4x4_4b_f64", "gfx942", (128, 136, 68)),
+)
 ORDERS = ("rr", "cr", "rc", "rr", "cc", "rc", "cr")
 
 
@@ -51,6 +55,31 @@ def test_tuned_kernel(mnemonic: str, arch: str, cbsz: int, blgp: int) -> None:
             tuned.source, tuned.name, tuned.defines, blocks, matmul_tuned.THREADS, args
         )
         want = matmul_oracle.chain(i, chain.model, m, A, B, C)
+        assert np.array_equal(D, want), (kind, order, np.argwhere(want != D)[:3])
+
+
+@pytest.mark.parametrize(("mnemonic", "arch", "shape"), DOUBLES)
+def test_double_kernel(mnemonic: str, arch: str, shape: tuple[int, int, int]) -> None:
+    chain = chain_of(gpuemu.instruction(mnemonic, arch))
+    tuned = matmul_tuned.plan(chain)
+    assert tuned is not None
+    i = chain.instruction
+    rng = np.random.default_rng(i.opcode)
+    M, N, K = shape
+    for kind, order in zip(KINDS[:4], ("rr", "cr", "rc", "cc"), strict=True):
+        A = bits(i.operand_format("A"), (1, M, K), kind, rng)
+        B = bits(i.operand_format("B"), (1, K, N), kind, rng)
+        C = accumulators(chain, (1, M, N), kind, rng)
+        A = columns_dense(A) if order[0] == "c" else A
+        B = columns_dense(B) if order[1] == "c" else B
+        D = np.zeros_like(C)
+        x = Matrices(A, B, C)
+        blocks = -(-M // tuned.rows) * -(-N // tuned.columns)
+        args = [matmul_device.problem(x, D), matmul_device.pointers(x, D), np.array(i.K, np.int32)]
+        simulator.launch(
+            tuned.source, tuned.name, tuned.defines, blocks, matmul_tuned.THREADS, args
+        )
+        want = matmul_oracle.chain(i, chain.model, chain.modifiers, A, B, C)
         assert np.array_equal(D, want), (kind, order, np.argwhere(want != D)[:3])
 
 
@@ -90,8 +119,7 @@ def test_tuned_equals_plain_on_cuda(instruction: gpuemu.Instruction) -> None:
     if i.sparse or i.kind == "mfma_scale":
         pytest.skip("sparse and scaled products have the plain kernel alone; test_chain covers it")
     rng = np.random.default_rng(i.opcode)
-    M, N, K = 203, 170, 301
-    for kind in KINDS:
+    for kind, (M, N, K) in zip(KINDS, 4 * [(203, 170, 301), (256, 136, 304)], strict=False):
         A = cupy.asarray(bits(i.operand_format("A", m.cbsz, m.blgp), (2, M, K), kind, rng))
         B = cupy.asarray(bits(i.operand_format("B", m.cbsz, m.blgp), (2, K, N), kind, rng))
         C = cupy.asarray(accumulators(chain, (2, M, N), kind, rng))

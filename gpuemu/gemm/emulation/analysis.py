@@ -91,7 +91,11 @@ def curve(
     add("native", "-", 24 if a.dtype == np.float32 else 53, lambda: a @ b)
     for scheme in schemes:
         rounding = slice_rounding if scheme == "slices" else "nearest"
-        options = {"scheme": scheme, "slice_rounding": slice_rounding, "backend": backend}
+        options: dict[str, Any] = {
+            "scheme": scheme,
+            "slice_rounding": slice_rounding,
+            "backend": backend,
+        }
         emulated = partial(execute.emulated_matmul, a, b, split_k="auto", **options)
         for x in bits:
             add(scheme, rounding, x, partial(emulated, mantissa_bits=x))

@@ -16,11 +16,10 @@ constexpr int CHAINS = CONFIG.interleave;
 
 // The bits that a code takes in memory.
 HD constexpr int stored(int bits) { return bits <= 8 ? 8 : bits; }
-constexpr int WIDER = stored(CONFIG.a.bits > CONFIG.b.bits ? CONFIG.a.bits : CONFIG.b.bits);
-constexpr int WORDS = RUN * WIDER / 32;
 struct Raw {
-  u32 words[WORDS];    // a run's codes, packed as they lie in memory
-  u32 before[CHAINS];  // the codes before it, where the link began there
+  u32 codes[RUN];      // where packed, as they lie in memory: unpacking would wait for them
+  u32 before[CHAINS];  // the codes before the run, where its link began there
+  bool packed;
 };
 
 struct Side {
@@ -75,50 +74,48 @@ struct Task {
     return is_a ? p.a.column * (stored(CONFIG.a.bits) / 8) : p.b.row * (stored(CONFIG.b.bits) / 8);
   }
 
-  template <int BITS>
-  __device__ __forceinline__ static u32 item_of(const Raw& raw, int n) {
-    const u32 word = raw.words[n * stored(BITS) / 32] >> n * stored(BITS) % 32;
-    return stored(BITS) == 32 ? word : word & ((1u << stored(BITS) % 32) - 1);
-  }
-
   // Brings the run of the chunk at `first` and moves on to the next.
   template <int BITS>
   __device__ __forceinline__ void fetch(const Problem& p, const MatmulPointers& in,
                                         const TilePlace& place, i64 first, Raw& raw) {
     const i64 at = first + k, step = stride(p);
     const bool whole = inside && at + RUN <= p.k;
-    UNROLL for (int n = 0; n < WORDS; ++n) raw.words[n] = 0;
+    raw.packed = vector && whole;
     UNROLL for (int n = 0; n < CHAINS; ++n) raw.before[n] = 0;
     if (k % CONFIG.group != 0) UNROLL
     for (int n = 0; n < CHAINS; ++n)
       if (inside && at - CHAINS + n < p.k)
         raw.before[n] = (u32)load_code(from + (n - CHAINS) * step, BITS, 0);
-    if (vector && whole) {
+    if (raw.packed) {
       if (stored(BITS) == 8) {
         const uint2 all = *(const uint2*)from;
-        raw.words[0] = all.x, raw.words[1] = all.y;
+        raw.codes[0] = all.x, raw.codes[1] = all.y;
       } else {
         UNROLL for (int n = 0; n < RUN * BITS / 32; n += 4) {
           const uint4 all = *(const uint4*)(from + 4 * n);
-          raw.words[n] = all.x, raw.words[n + 1] = all.y;
-          raw.words[n + 2] = all.z, raw.words[n + 3] = all.w;
+          raw.codes[n] = all.x, raw.codes[n + 1] = all.y;
+          raw.codes[n + 2] = all.z, raw.codes[n + 3] = all.w;
         }
       }
     } else if (whole) {
       const u8* item = from;
-      UNROLL for (int n = 0; n < RUN; ++n, item += step) raw.words[n * stored(BITS) / 32] |=
-          (u32)load_code(item, BITS, 0) << n * stored(BITS) % 32;
-    } else if (inside && at < p.k) {
-      UNROLL for (int n = 0; n < RUN; ++n) raw.words[n * stored(BITS) / 32] |=
-          padded_code(p, in, is_a, place.batch, (is_a ? place.row : place.column) + row, at + n)
-          << n * stored(BITS) % 32;
+      UNROLL for (int n = 0; n < RUN; ++n, item += step) raw.codes[n] =
+          (u32)load_code(item, BITS, 0);
+    } else {
+      const i64 line = (is_a ? place.row : place.column) + row;
+      UNROLL for (int n = 0; n < RUN; ++n) raw.codes[n] =
+          inside && at < p.k ? padded_code(p, in, is_a, place.batch, line, at + n) : 0;
     }
     from += CHUNK * step;
   }
 
   // Convert a run; returns whether an item is not for this path.
   template <int BITS>
-  __device__ __forceinline__ bool prepare(const Operand& o, const Raw& raw, Side& side) const {
+  __device__ __forceinline__ bool prepare(const Operand& o, Raw& raw, Side& side) const {
+    constexpr int STORED = stored(BITS), PER_WORD = 32 / STORED;
+    if (PER_WORD > 1 && raw.packed) UNROLL
+    for (int n = RUN - 1; n >= 0; --n)
+      raw.codes[n] = raw.codes[n / PER_WORD] >> n % PER_WORD * STORED & (1u << STORED % 32) - 1;
     bool special = false;
     u32 before[CHAINS];
     UNROLL for (int n = 0; n < CHAINS; ++n) before[n] = chain_item(o, raw.before[n], is_a).sign;
@@ -127,7 +124,7 @@ struct Task {
     UNROLL for (int n = 0; n < RUN; ++n) {
       if ((n % CONFIG.group) == 0 && CONFIG.group <= RUN) UNROLL
       for (int g = 0; g < CHAINS; ++g) before[g] = 0;
-      const ChainItem x = chain_item(o, item_of<BITS>(raw, n), is_a);
+      const ChainItem x = chain_item(o, raw.codes[n], is_a);
       special |= x.special;
       side.magnitude[k + n][row] = x.magnitude;
       side.flip[k + n][slot] = x.sign ^ before[n % CHAINS];
@@ -146,7 +143,7 @@ __device__ __forceinline__ void fetch_task(Task& task, const Problem& p, const M
   else
     task.fetch<CONFIG.b.bits>(p, in, at, first, raw);
 }
-__device__ __forceinline__ bool prepare_task(const Task& task, const Raw& raw, Buffer& buffer) {
+__device__ __forceinline__ bool prepare_task(const Task& task, Raw& raw, Buffer& buffer) {
   return task.is_a ? task.prepare<CONFIG.a.bits>(CONFIG.a, raw, buffer.a)
                    : task.prepare<CONFIG.b.bits>(CONFIG.b, raw, buffer.b);
 }

@@ -30,14 +30,14 @@ from gpuemu.mfma import execute, matmul_device, matmul_oracle, matmul_tuned
 from gpuemu.mfma.matmul_device import Chain, Matrices
 
 # Row: instruction, architecture, (cbsz, blgp), what is to be reached in Tera-MAC/s, instructions a
-# MAC of the tuned inner loop (counted in the SASS for sm_90a).
+# MAC counted in the SASS for sm_90a (cdna3: with the conversion of operands, else the inner loop).
 CLASSES: dict[str, tuple[str, str, tuple[int, int], float, float | None]] = {
     "f32": ("v_mfma_f32_32x32x2_f32", "gfx942", (0, 0), 0.0, 1.07),
     "cdna2 f16": ("v_mfma_f32_32x32x8f16", "gfx90a", (0, 0), 6.0, 1.60),
     "cdna2 bf16": ("v_mfma_f32_32x32x4bf16", "gfx90a", (0, 0), 6.0, 1.60),
     "cdna2 bf16_1k": ("v_mfma_f32_32x32x8bf16_1k", "gfx90a", (0, 0), 6.0, 1.60),
-    "cdna3 f16": ("v_mfma_f32_32x32x8_f16", "gfx942", (0, 0), 3.2, 4.77),
-    "cdna3 bf16": ("v_mfma_f32_32x32x8_bf16", "gfx942", (0, 0), 3.2, 4.77),
+    "cdna3 f16": ("v_mfma_f32_32x32x8_f16", "gfx942", (0, 0), 3.2, 6.1),
+    "cdna3 bf16": ("v_mfma_f32_32x32x8_bf16", "gfx942", (0, 0), 3.2, 6.1),
     "cdna3 fp8": ("v_mfma_f32_16x16x32_fp8_fp8", "gfx942", (0, 0), 2.5, None),
     "cdna3 bf8": ("v_mfma_f32_16x16x32_bf8_bf8", "gfx942", (0, 0), 2.5, None),
     "cdna3 xf32": ("v_mfma_f32_16x16x8_xf32", "gfx942", (0, 0), 2.0, None),

@@ -3,8 +3,9 @@
 // prepared beside the current one.
 //
 // GPUEMU_CONFIG holds the fields of Config, WORD the integer of the plain dot, CHUNK the k held at
-// a time. A chunk with an item that this path does not take (infinity, NaN, extreme exponent) goes
-// to the plain dot.
+// a time, KEPT the type that keeps the accumulators' binary32 values between links, BLOCKS how many
+// blocks share a multiprocessor. A chunk with an item that this path does not take (infinity, NaN,
+// extreme exponent) goes to the plain dot.
 #include "matmul_chain.cuh"
 #include "matmul_raster.cuh"
 
@@ -149,8 +150,7 @@ __device__ __forceinline__ bool prepare_task(const Task& task, Raw& raw, Buffer&
 }
 
 // One link of the 4 x 4 outputs, from position `first` of the buffer.
-__device__ __forceinline__ void link(const Buffer& s, int first, int ty, int tx,
-                                     double (&c)[4][4]) {
+__device__ __forceinline__ void link(const Buffer& s, int first, int ty, int tx, KEPT (&c)[4][4]) {
   u32 top[4][4];
   UNROLL for (int i = 0; i < 4; ++i) UNROLL for (int j = 0; j < 4; ++j) top[i][j] = START_PAIR;
   UNROLL for (int k = 0; k < CONFIG.group; k += 2) {
@@ -186,10 +186,10 @@ __device__ __forceinline__ void link(const Buffer& s, int first, int ty, int tx,
   }
   UNROLL for (int i = 0; i < 4; ++i) UNROLL for (int j = 0; j < 4; ++j) {
     if (CHAINS == 1)
-      c[i][j] = chain_end(x[0][i][j], top[i][j], c[i][j]);
+      c[i][j] = (KEPT)chain_end(x[0][i][j], top[i][j], (double)c[i][j]);
     else
-      c[i][j] = chain_end_of_two(x[0][i][j], x[CHAINS - 1][i][j], top[i][j] << 16, top[i][j],
-                                 c[i][j], CONFIG.drop_tiny);
+      c[i][j] = (KEPT)chain_end_of_two(x[0][i][j], x[CHAINS - 1][i][j], top[i][j] << 16, top[i][j],
+                                       (double)c[i][j], CONFIG.drop_tiny);
   }
 }
 
@@ -222,13 +222,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
   const int thread = threadIdx.x;
   const auto [ty, tx] = place_of_lane(thread);
   const TilePlace at = place_of_block(p, blockIdx.x, SIDE, SIDE);
-  double c[4][4];
+  KEPT c[4][4];
   bool special = false, lost = false;  // in the chunk to come; in the accumulators, for good
   UNROLL for (int i = 0; i < 4; ++i) UNROLL for (int j = 0; j < 4; ++j) {
     const u32 d = initial_accumulator<u32>(p, in, at.batch, at.row + row_of(ty, i),
                                            at.column + row_of(tx, j));
     lost |= !is_finite32(d);
-    c[i][j] = widen(bits_to_float(d));
+    c[i][j] = bits_to_float(d);
   }
   Task task[ROUNDS];
   Raw raw[ROUNDS];
@@ -250,9 +250,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
       UNROLL for (int i = 0; i < 4; ++i) UNROLL for (int j = 0; j < 4; ++j) {
         const i64 row = at.row + row_of(ty, i), column = at.column + row_of(tx, j);
         const u32 d =
-            plain_chunk(p, in, at.batch, row, column, first, float_to_bits(narrow(c[i][j])));
+            plain_chunk(p, in, at.batch, row, column, first, float_to_bits((float)c[i][j]));
         lost |= !is_finite32(d);
-        c[i][j] = widen(bits_to_float(d));
+        c[i][j] = bits_to_float(d);
       }
     }
     special = false;
@@ -261,7 +261,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     plain = __syncthreads_or(special || lost);
   }
   UNROLL for (int i = 0; i < 4; ++i) UNROLL for (int j = 0; j < 4; ++j) {
-    const u32 d = float_to_bits(narrow(c[i][j]));
+    const u32 d = float_to_bits((float)c[i][j]);
     store_result(p, in, at.batch, at.row + row_of(ty, i), at.column + row_of(tx, j),
                  is_nan32(d) ? QUIET_NAN : d);
   }

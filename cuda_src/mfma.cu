@@ -5,15 +5,17 @@
 
 constexpr Config CONFIG = {GPUEMU_CONFIG};
 
-extern "C" __global__ void __launch_bounds__(WAVES* LANES)
-    mfma(Batch batch, Pointers pointers, u32* __restrict__ d) {
+extern "C" __global__ void __launch_bounds__(WAVES* LANES) mfma(const __grid_constant__ Call call) {
+  const Batch& batch = call.batch;
+
   extern __shared__ __align__(16) u8 memory[];
   using Algorithm = ALGORITHM;
   const int slot = threadIdx.x / LANES, lane = threadIdx.x % LANES;
   const i64 wave = (i64)blockIdx.x * WAVES + slot;
   const Wave<Algorithm> w(CONFIG, memory + slot * Wave<Algorithm>::bytes(CONFIG));
   const Modifiers mod = batch.modifiers();
-  const WaveInputs in = inputs_of_wave(batch, pointers, wave < batch.waves ? wave : 0);
+  const WaveInputs in = inputs_of_wave(batch, call.pointers, wave < batch.waves ? wave : 0);
   const bool tame = __syncthreads_and(w.load(CONFIG, mod, in, lane));
-  if (wave < batch.waves) w.compute(CONFIG, mod, in, output_of_wave(CONFIG, d, wave), lane, tame);
+  if (wave < batch.waves)
+    w.compute(CONFIG, mod, in, output_of_wave(CONFIG, call.d, wave), lane, tame);
 }

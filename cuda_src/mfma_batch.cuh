@@ -27,6 +27,13 @@ struct Pointers {
   const u32 *a, *b, *c, *idx, *scale_a, *scale_b;
 };
 
+// Everything that a kernel is told: one struct, passed by value.
+struct Call {
+  Batch batch;
+  Pointers pointers;
+  u32* d;
+};
+
 HD WaveInputs inputs_of_wave(const Batch& batch, const Pointers& p, i64 wave) {
 #ifdef GPUEMU_DENSE
   const i64 outer = 0, inner = wave;

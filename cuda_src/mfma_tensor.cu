@@ -100,13 +100,14 @@ HD void tile_f64(const Modifiers& mod, const WaveInputs& in, const Image<u32>& o
   UNROLL for (int n = 0; n < 2; ++n) if (wanted) write_f64(out, slot[n].item, slot[n].lane, d[n]);
 }
 
-extern "C" __global__ void __launch_bounds__(WAVES* WARP)
-    mfma(Batch batch, Pointers pointers, u32* __restrict__ d) {
+extern "C" __global__ void __launch_bounds__(WAVES* WARP) mfma(const __grid_constant__ Call call) {
+  const Batch& batch = call.batch;
+
   const i64 wave = (i64)blockIdx.x * WAVES + threadIdx.x / WARP;
   if (wave >= batch.waves) return;
   const Modifiers mod = batch.modifiers();
-  const WaveInputs in = inputs_of_wave(batch, pointers, wave);
-  const Image<u32> out = output_of_wave(CONFIG, d, wave);
+  const WaveInputs in = inputs_of_wave(batch, call.pointers, wave);
+  const Image<u32> out = output_of_wave(CONFIG, call.d, wave);
   if (CONFIG.algorithm == FMA64) {
     const int rows = CONFIG.blocks > 1 ? 4 * CONFIG.blocks : CONFIG.m;
     const int columns = CONFIG.blocks > 1 ? 8 : CONFIG.n;

@@ -101,7 +101,7 @@ def as_unsigned(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     Others are returned unchanged. A dtype of ml_dtypes may call itself a float: its `kind` does not
     tell.
     """
-    if array.dtype.isbuiltin == 1:
+    if issubclass(array.dtype.type, (np.number, np.bool_)):
         return array
     return array.view(np.dtype(f"u{array.dtype.itemsize}"))
 

@@ -73,10 +73,10 @@ class Matrix:
     def planes(self) -> list[np.ndarray[Any, Any]]:
         """Return (rows, columns) NumPy arrays of the real and, for complex, the imaginary parts."""
         x = arrays.to_numpy(self.array)
-        if self.parts == 2:
-            return [x.real, x.imag] if x.dtype.kind == "c" else [x[..., 0], x[..., 1]]
-        dtype = self.element.dtype
-        return [x if x.dtype == dtype else x.view(dtype)]
+        if x.dtype.kind == "c":
+            return [x.real, x.imag]
+        x = x.view(self.element.dtype)  # where the caller gave bits
+        return [x[..., 0], x[..., 1]] if self.parts == 2 else [x]
 
     def on_host(self) -> Matrix:
         """Return the matrix in NumPy memory."""

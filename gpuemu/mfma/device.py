@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -239,6 +240,12 @@ def _cupy() -> Any:
     return cupy
 
 
+def current() -> int:
+    """Return the number of the current device."""
+    found: int = _cupy().cuda.runtime.getDevice()
+    return found
+
+
 def value_bytes(algorithm: int) -> int:
     """Return the bytes of one decoded item in a wavefront's shared memory."""
     return {0: 4, 1: 8, 2: 8, 3: 4, 4: 8, 5: 4}[algorithm]
@@ -328,13 +335,38 @@ def kernel_shape(instruction: Instruction, m: Modifiers) -> Modifiers:
 
 @dataclass(frozen=True)
 class Launch:
-    """A kernel with everything of a call that its operands' addresses do not change."""
+    """A kernel with everything of a call but the addresses of its operands.
+
+    Attributes
+    ----------
+    kernel : cuda.Kernel
+    blocks, threads, shared : int
+        Grid, block, and bytes of shared memory.
+    call : int64 array
+        The fields of `Call`; the addresses at its end are still zero.
+    shape : tuple of int
+        Of D.
+    """
 
     kernel: cuda.Kernel
     blocks: int
     threads: int
     shared: int
-    batch: np.ndarray[Any, Any]
+    call: np.ndarray[Any, Any]
+    shape: tuple[int, ...]
+
+    def arguments(self, operands: Sequence[Any], d: Any) -> tuple[Any, ...]:
+        """Return the kernel's arguments for operands in the order of `OPERANDS`, and D."""
+        call = self.call.copy()
+        call[-1 - len(OPERANDS) :] = [0 if x is None else x.data.ptr for x in (*operands, d)]
+        return (cuda.as_struct(call),)
+
+    def __call__(self, operands: Sequence[Any], d: Any = None) -> Any:
+        """Run on the current stream; return D, made where none is given."""
+        if d is None:
+            d = _cupy().empty(self.shape, np.uint32)
+        self.kernel((self.blocks,), (self.threads,), self.arguments(operands, d), self.shared)
+        return d
 
 
 _launches: dict[tuple[Any, ...], Launch] = {}
@@ -342,7 +374,11 @@ LAUNCHES = 4096  # remembered ones; then all are forgotten
 
 
 def _launch(
-    instruction: Instruction, model: Model, m: Modifiers, batch: np.ndarray[Any, Any]
+    instruction: Instruction,
+    model: Model,
+    m: Modifiers,
+    batch: np.ndarray[Any, Any],
+    lead: tuple[int, ...],
 ) -> Launch:
     made = kernel_source(instruction, model, kernel_shape(instruction, m), _is_dense(batch))
     waves = int(batch[0])
@@ -350,31 +386,44 @@ def _launch(
     if blocks > 0x7FFFFFFF:
         raise BadValue(f"{waves} wavefronts in one call; legal: at most {0x7FFFFFFF * made.waves}")
     kernel = cuda.kernel(made.source, "mfma", made.defines)
-    return Launch(kernel, blocks, made.waves * made.threads, made.shared, cuda.as_struct(batch))
+    call = np.concatenate([batch, np.zeros(len(OPERANDS) + 1, np.int64)])
+    shape = (*lead, instruction.vgprs["D"], registers.LANES)
+    return Launch(kernel, blocks, made.waves * made.threads, made.shared, call, shape)
+
+
+def _places(operands: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(None if x is None else (x.shape, x.strides) for x in operands)
+
+
+def prepare_cuda(
+    instruction: Instruction, model: Model, m: Modifiers, operands: Operands, lead: tuple[int, ...]
+) -> tuple[Launch, list[Any]]:
+    """Return the launch of a batch on the current device, and its operands, copied if they must be.
+
+    Launches are remembered by everything but addresses. The batch is not empty.
+    """
+    found = [getattr(operands, name) for name in OPERANDS]
+    places = _places(found)
+    key = (instruction, model, m, lead, places, current())
+    launch = _launches.get(key)
+    if launch is None:
+        found, batch = _prepare(instruction, m, operands, lead)
+        launch = _launch(instruction, model, m, batch, lead)
+        if places == _places(found):
+            if len(_launches) >= LAUNCHES:
+                _launches.clear()
+            _launches[key] = launch
+    return launch, found
 
 
 def run_cuda(
     instruction: Instruction, model: Model, m: Modifiers, operands: Operands, lead: tuple[int, ...]
 ) -> Any:
     """Run a batch on the current device and stream: CuPy uint32, out as (*lead, vgprs, 64)."""
-    cupy = _cupy()
-    d = cupy.empty((*lead, instruction.vgprs["D"], registers.LANES), cupy.uint32)
-    if d.size == 0:
-        return d
-    found = [getattr(operands, name) for name in OPERANDS]
-    places = tuple(None if x is None else (x.shape, x.strides) for x in found)
-    key = (instruction, model, m, lead, places, cupy.cuda.runtime.getDevice())
-    launch = _launches.get(key)
-    if launch is None:
-        found, batch = _prepare(instruction, m, operands, lead)
-        launch = _launch(instruction, model, m, batch)
-        if places == tuple(None if x is None else (x.shape, x.strides) for x in found):
-            if len(_launches) >= LAUNCHES:
-                _launches.clear()
-            _launches[key] = launch
-    pointers = np.array([0 if x is None else x.data.ptr for x in found], np.uint64)
-    launch.kernel((launch.blocks,), (launch.threads,), (launch.batch, pointers, d), launch.shared)
-    return d
+    if 0 in lead:
+        return _cupy().empty((*lead, instruction.vgprs["D"], registers.LANES), np.uint32)
+    launch, found = prepare_cuda(instruction, model, m, operands, lead)
+    return launch(found)
 
 
 def run_host(

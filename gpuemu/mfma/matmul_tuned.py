@@ -18,9 +18,11 @@ from .matmul_device import MAX_BLOCKS, Chain, Matrices, pointers, problem
 
 THREADS = 256
 # Of the binary64 product: k of an mma (4 or 8), chunks of k in shared memory.
-MMA_K, STAGES = 4, 4
+MMA_K, STAGES = 8, 5
 # Of the binary32 product: k in shared memory at a time.
 FMA_CHUNK = 8
+# Of the aligned product: what keeps accumulators between links, blocks of a multiprocessor.
+KEPT, BLOCKS = "double", 1
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,8 @@ def _aligned(c: dict[str, int], defines: dict[str, int | str]) -> Tuned | None:
     extra: dict[str, int | str] = {
         "WORD": "i32" if c["narrow"] else "i64",
         "CHUNK": chunk,
-        "BLOCKS": 2,
+        "KEPT": KEPT,
+        "BLOCKS": BLOCKS,
     }
     return Tuned(
         "matmul_aligned.cu",
@@ -132,8 +135,14 @@ def _float(
 
 @lru_cache(maxsize=256)
 def _kernel(chain: Chain, device_id: int) -> tuple[Tuned, cuda.Kernel] | None:
+    import cupy
+
     tuned = plan(chain)
-    return None if tuned is None else (tuned, cuda.kernel(tuned.source, tuned.name, tuned.defines))
+    if tuned is None:
+        return None
+    if tuned.shared > cupy.cuda.Device(device_id).attributes["MaxSharedMemoryPerBlockOptin"]:
+        return None
+    return tuned, cuda.kernel(tuned.source, tuned.name, tuned.defines)
 
 
 def run(chain: Chain, matrices: Matrices, d: Any) -> bool:

@@ -28,13 +28,12 @@ def prepare_cuda(made: execute.Call, operands: device.Operands, d: Any) -> Launc
     Operands are CuPy arrays whose batch is one stride, as views of register files are; d is dense.
     The launch holds addresses: whoever runs it keeps the arrays, as a `Schedule` does.
     """
-    lead = d.shape[:-2]
     if d.size == 0:
         return lambda: None
-    found, batch = device._prepare(made.instruction, made.modifiers, operands, lead)
-    ready = device._launch(made.instruction, made.model, made.modifiers, batch)
-    pointers = np.array([0 if x is None else x.data.ptr for x in found], np.uint64)
-    arguments = (ready.batch, pointers, d)
+    ready, found = device.prepare_cuda(
+        made.instruction, made.model, made.modifiers, operands, d.shape[:-2]
+    )
+    arguments = ready.arguments(found, d)
 
     def launch() -> None:
         ready.kernel((ready.blocks,), (ready.threads,), arguments, ready.shared)

@@ -106,9 +106,9 @@ class Program:
             ctypes.memmove(matrices[3].data.ptr, Path(names[4]).read_bytes(), extent(matrices[3]))
 
 
-def extent(x: Array) -> int:
+def extent(x: Any) -> int:
     """Return bytes from the first element to the end of the last."""
-    return x.itemsize + sum((s - 1) * t for s, t in zip(x.shape, x.strides, strict=True))  # type: ignore[attr-defined, no-any-return]
+    return int(x.itemsize + sum((s - 1) * t for s, t in zip(x.shape, x.strides, strict=True)))
 
 
 def build(defines: dict[str, Any], sanitizer: str) -> Path:

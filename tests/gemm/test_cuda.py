@@ -200,6 +200,23 @@ def test_cupy_in_cupy_out_on_the_callers_stream() -> None:
     assert np.array_equal(got.get(), execute(d, a, b, backend="numpy"))
 
 
+@pytest.mark.parametrize(
+    "names", [("f32",) * 3, ("f16",) * 3, ("f8e4m3fn", "f8e5m2", "f32")], ids="-".join
+)
+def test_complex_operands_in_cupy(names: Any) -> None:
+    """8-bit floats as bits, for CuPy has no dtype of them."""
+    import cupy
+
+    d = describe(names, (7, 5, 3), parts="complex")
+    a, b, c = operands(d, 10)
+    want = execute(d, a, b, c, alpha=1j, beta=2, backend="numpy")
+    given = [x.view(np.uint8) if x.itemsize == 1 else x for x in (a, b, c)]
+    device = [cupy.asarray(x.swapaxes(0, 1)).swapaxes(0, 1) for x in given[1:]]
+    got = execute(d, cupy.asarray(given[0]), *device, alpha=1j, beta=2, backend="check")
+    assert isinstance(got, cupy.ndarray)
+    assert np.array_equal(bits(got.get()), bits(want))
+
+
 def test_emulated_pipelines_on_the_device() -> None:
     import cupy
 

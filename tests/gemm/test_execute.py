@@ -458,10 +458,11 @@ def test_check_finds_a_wrong_bit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_bits_are_accepted_where_numpy_has_no_dtype_of_its_own() -> None:
-    d = describe(("bf16", "bf16", "f32"))
-    a, b = operands(d)[:2]
-    want = execute(d, a, b, backend="numpy")
-    assert np.array_equal(execute(d, a.view("u2"), b.view("u2"), backend="numpy"), want)
+    for parts in ("real", "complex"):
+        d = describe(("bf16", "bf16", "f32"), parts=parts)
+        a, b = operands(d)[:2]
+        want = execute(d, a, b, backend="numpy")
+        assert np.array_equal(execute(d, a.view("u2"), b.view("u2"), backend="numpy"), want)
 
 
 def test_helper_operand_orders() -> None:

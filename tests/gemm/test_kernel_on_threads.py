@@ -108,13 +108,7 @@ def test_orders_and_complex(orders: Any, parts: str, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize(
     "names",
-    [
-        ("f8e4m3fn", "f8e5m2", "f32"),
-        ("bf16", "tf32", "f16"),
-        ("f64", "f32", "f16"),
-        ("f64",) * 3,
-        ("i8", "i8", "i32"),
-    ],
+    [("f8e4m3fn", "f8e5m2", "f32"), ("bf16", "tf32", "f16"), ("f64", "f32", "f16")],
     ids="-".join,
 )
 def test_complex_operands_with_and_without_a_dtype(
@@ -126,9 +120,14 @@ def test_complex_operands_with_and_without_a_dtype(
 
 
 @pytest.mark.parametrize(
-    "names", [("f32",) * 3, ("f8e4m3fn", "f8e5m2", "f32"), ("f16",) * 3], ids="-".join
+    ("names", "parts"),
+    [
+        (("f32",) * 3, "complex"),
+        (("f16",) * 3, "complex"),
+        (("f8e4m3fn", "f8e5m2", "f32"), "real"),
+        (("f8e4m3fn", "f8e5m2", "f32"), "complex"),
+    ],
 )
-@pytest.mark.parametrize("parts", ["real", "complex"])
 def test_device_arrays_are_used_where_they_lie(
     names: Any, parts: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,7 +137,8 @@ def test_device_arrays_are_used_where_they_lie(
     d = describe(names, (7, 5, 3)) + Type(parts)
 
     def amid(x: Any) -> tuple[Array, Array]:
-        memory = x.swapaxes(0, 1) if x.strides[0] < x.strides[1] else x
+        by_column = x.strides[0] < x.strides[1]
+        memory = x.swapaxes(0, 1) if by_column else x
         if x.dtype.itemsize == 1:
             memory = memory.view(np.uint8)
         outer, inner, *rest = memory.shape
@@ -146,7 +146,7 @@ def test_device_arrays_are_used_where_they_lie(
         around[1:-2, 3:-1] = memory
         wide = asarray(around)
         inside = wide[1:-2, 3:-1]
-        return (inside if memory is x else inside.swapaxes(0, 1)), wide
+        return (inside.swapaxes(0, 1) if by_column else inside), wide
 
     a, b, c = operands(d, 2)
     want = execute(d, a, b, c, alpha=3, beta=2, backend="numpy")

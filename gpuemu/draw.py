@@ -57,7 +57,7 @@ def lane_colour(lane: int) -> str:
     return f"#{round(255 * red):02x}{round(255 * green):02x}{round(255 * blue):02x}"
 
 
-def picture(where: Array, title: str) -> Picture:
+def picture(where: Array, title: str, index: Array | None = None) -> Picture:
     """Return the picture of a layout, blocks side by side.
 
     Parameters
@@ -65,11 +65,15 @@ def picture(where: Array, title: str) -> Picture:
     where : int array (blocks, rows, columns, 4)
         VGPR, lane, first bit, bits; see `Instruction.layout`.
     title : str
+    index : int array (blocks, rows, columns, 4), optional
+        Where the index fields of a sparse A lie (its layout "K"): cells then name those bits, too.
     """
     blocks, rows, columns, _ = where.shape
     down = _packed_down(where)
     per = _run_length(where, down)
     wide, high = (LONG, max(SHORT / per, 7)) if down else (max(LONG / per, 9), SHORT)
+    if index is not None:
+        high *= 1.5  # room for a third line
     step_x, step_y = columns * wide + MARGIN + 10, rows * high + MARGIN + (16 if blocks > 1 else 0)
     across = min(blocks, max(1, int(PAGE // step_x)))
     boxes = [Box(MARGIN, 4, 7.5 * len(title), 18, (title,), size=14.0)]
@@ -78,7 +82,8 @@ def picture(where: Array, title: str) -> Picture:
         if blocks > 1:
             boxes.append(Box(x, y - 28, 60, 12, (f"block {block}",)))
         boxes += _axes(x, y, rows, columns, wide, high)
-        boxes += _cells(where[block], x, y, wide, high, down)
+        fields = None if index is None else index[block]
+        boxes += _cells(where[block], fields, x, y, wide, high, down)
     height = MARGIN + 16 + -(-blocks // across) * step_y - 20
     width = max(MARGIN + across * step_x, MARGIN + 8.5 * len(title))
     return Picture(width, height, tuple(boxes))
@@ -117,7 +122,9 @@ def _axes(x: float, y: float, rows: int, columns: int, wide: float, high: float)
     return top + side
 
 
-def _cells(where: Array, x: float, y: float, wide: float, high: float, down: bool) -> list[Box]:
+def _cells(
+    where: Array, index: Array | None, x: float, y: float, wide: float, high: float, down: bool
+) -> list[Box]:
     """Return one box an element, and one label for each run of elements that share lane and
     register.
     """
@@ -144,7 +151,11 @@ def _cells(where: Array, x: float, y: float, wide: float, high: float, down: boo
                 else ((wide, high * count) if down else (wide * count, high))
             )
             name = f"v{vgpr}" if bits < 64 else f"v{vgpr}:{vgpr + 1}"
-            boxes.append(Box(left, top, *size, (f"lane {lane}", name), lane_colour(lane)))
+            lines_of_text = [f"lane {lane}", name]
+            if index is not None:
+                first, last = index[line, start], index[line, at - 1]
+                lines_of_text.append(f"idx {last[2] + last[3] - 1}:{first[2]}")
+            boxes.append(Box(left, top, *size, tuple(lines_of_text), lane_colour(lane)))
             start = at
     return boxes
 

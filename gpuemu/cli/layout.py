@@ -64,7 +64,8 @@ def layout(
         f" {k}:{v}" for k, v in shown.items()
     )
     if svg or png:
-        _draw(where, title, svg, png)
+        sparse_a = i.sparse and matrix.upper() == "A"
+        _draw(where, i.layout("K", **options) if sparse_a else None, title, svg, png)
     elif json:
         print_json([dict(zip(FIELDS, row, strict=True)) for row in _elements(where, chosen)])
     elif csv:
@@ -114,10 +115,10 @@ def _elements(where: Any, chosen: Any) -> list[tuple[int, ...]]:
     ]
 
 
-def _draw(where: Any, title: str, svg: Path | None, png: Path | None) -> None:
+def _draw(where: Any, index: Any, title: str, svg: Path | None, png: Path | None) -> None:
     from .. import draw
 
-    made = draw.picture(where, title)
+    made = draw.picture(where, title, index)
     if svg:
         write_whole(svg, lambda path: _write_text(path, draw.svg(made)))
     if png:

@@ -8,12 +8,16 @@
 #define HD __device__ __forceinline__
 #define COLD __device__ __noinline__  // rare paths: out of line, so that hot loops stay small
 #define UNROLL _Pragma("unroll")
+#define UNROLL_LINK UNROLL  // over the products of a link
 #define UNROLL_2 _Pragma("unroll 2")
 #define ROLLED _Pragma("unroll 1")
 #else
 #define HD inline __attribute__((always_inline))
 #define COLD inline __attribute__((noinline))
 #define UNROLL
+#ifndef UNROLL_LINK
+#define UNROLL_LINK
+#endif
 #define UNROLL_2
 #define ROLLED
 #endif

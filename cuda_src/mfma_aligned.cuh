@@ -60,22 +60,22 @@ struct Aligned : Dot<Aligned<Word>> {
   HD static u32 link(const Config& c, u32 d, const Value* a, const Value* b, const int* slot,
                      int first, Fetch fetch, int scale_exponent) {
     int top[MAX_INTERLEAVE] = {};
-    UNROLL for (int g = 0; g < c.interleave; ++g) {
+    UNROLL_LINK for (int g = 0; g < c.interleave; ++g) {
       top[g] = 2 * ZERO_EXPONENT;
-      UNROLL for (int t = 0; t < c.group; ++t) if (slot[t] == g) top[g] =
+      UNROLL_LINK for (int t = 0; t < c.group; ++t) if (slot[t] == g) top[g] =
           max_of(top[g], a[t].exponent + b[t].exponent);
     }
     int e_dot = top[0];
-    UNROLL for (int g = 1; g < c.interleave; ++g) e_dot = max_of(e_dot, top[g]);
+    UNROLL_LINK for (int g = 1; g < c.interleave; ++g) e_dot = max_of(e_dot, top[g]);
     if (CHECKED && (e_dot >= 127 || scale_exponent >= SPECIAL_EXPONENT || !is_finite32(d))) {
       const u32 found = special(c, d, first, fetch, scale_exponent);
       if (found) return found;
     }
 
     i64 total = 0;
-    UNROLL for (int g = 0; g < c.interleave; ++g) {
+    UNROLL_LINK for (int g = 0; g < c.interleave; ++g) {
       Word sum = 0;
-      UNROLL for (int t = 0; t < c.group; ++t) if (slot[t] == g) sum +=
+      UNROLL_LINK for (int t = 0; t < c.group; ++t) if (slot[t] == g) sum +=
           align(c, a[t].significand, b[t].significand, top[g] - a[t].exponent - b[t].exponent);
       total += c.interleave == 1 ? sum : shift_round(sum, e_dot - top[g], c.merge_rounding);
     }

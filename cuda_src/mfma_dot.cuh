@@ -13,6 +13,8 @@
 // and may have
 //   tame_item, tame_accumulator, tame_scale, link_tame
 //                           a link that is right, and quicker, where they all say yes
+//   link_sure               link_tame for many outputs side by side: without branches, and it
+//                           clears `sure` where it does not know the result
 #pragma once
 #include "mfma_round.cuh"
 
@@ -33,6 +35,16 @@ struct Dot {
   HD static Accumulator link_tame(const Config& c, Accumulator d, const Value* a, const Value* b,
                                   const int* slot, int first, Fetch fetch, int scale_exponent) {
     return Model::link(c, d, a, b, slot, first, fetch, scale_exponent);
+  }
+
+  template <class Value>
+  struct NoFetch {
+    HD int operator()(int, Value&, Value&) const { return 0; }
+  };
+  template <class Accumulator, class Value>
+  HD static Accumulator link_sure(const Config& c, Accumulator d, const Value* a, const Value* b,
+                                  const int* slot, bool&) {
+    return Model::link_tame(c, d, a, b, slot, 0, NoFetch<Value>(), 0);
   }
 
   // fetch(k, a, b) gives the factors of product k and returns what `slot` counts;

@@ -99,38 +99,72 @@ struct Exact : Dot<Exact> {
     return fits_128 ? pack_wide(sum, low, c.output_rounding) : all.rounded(c.output_rounding);
   }
 
+  // The terms of a link: accumulator and products; each is below 2^(high + 2) and a multiple of
+  // 2^low.
+  struct Terms {
+    Item x;
+    i64 p[MAX_LINK];
+    int high, low;
+
+    HD Terms(const Config& c, u32 d, const Value* a, const Value* b) : x(decode32(d)) {
+      const int fraction = c.a.used_bits + c.b.used_bits;
+      high = x.significand ? x.exponent : 2 * ZERO_EXPONENT;
+      low = x.significand ? x.exponent - 23 : -ZERO_EXPONENT;
+      UNROLL_LINK for (int t = 0; t < c.group; ++t) {
+        const int e = a[t].exponent + b[t].exponent;
+        p[t] = fraction + 2 <= 31 ? (i64)(a[t].significand * b[t].significand)
+                                  : (i64)a[t].significand * b[t].significand;
+        high = max_of(high, e);
+        if (p[t]) low = min_of(low, e - fraction);
+      }
+    }
+    HD bool extreme(const Config& c, u32 d) const {
+      const int limit = c.product_overflow ? 127 : SPECIAL_EXPONENT / 4;
+      return (high >= limit) | !is_finite32(d);
+    }
+    // Bits that the sum takes.
+    HD int width(const Config& c) const {
+      const int carries = 32 - clz32((u32)c.group);
+      return high + 2 + carries - low;
+    }
+    // The sum in units of 2^low, where it fits.
+    HD i64 sum(const Config& c, const Value* a, const Value* b) const {
+      const int fraction = c.a.used_bits + c.b.used_bits;
+      i64 sum = x.significand ? shift_left(x.significand, x.exponent - 23 - low) : 0;
+      UNROLL_LINK for (int t = 0; t < c.group; ++t) sum +=
+          p[t] ? shift_left(p[t], a[t].exponent + b[t].exponent - fraction - low) : 0;
+      return sum;
+    }
+  };
+
+  HD static u32 link_sure(const Config& c, u32 d, const Value* a, const Value* b, const int*,
+                          bool& sure) {
+    Terms terms(c, d, a, b);
+    const bool fits = !terms.extreme(c, d) & (terms.width(c) < 63);
+    const i32 keep = -(i32)fits;  // as a mask: a branch would not become vector code
+    terms.x.significand &= keep;
+    UNROLL_LINK for (int t = 0; t < c.group; ++t) terms.p[t] &= keep;
+    const i64 sum = terms.sum(c, a, b);
+    // Of zeros alone, low is beyond every binary64.
+    const u32 bits = pack_normal(sum, min_of(terms.low, 512));
+    const bool right = (bits & INFINITY_BITS) != 0 || sum == 0;
+    sure = sure & fits & right & (c.output_rounding == TO_NEAREST);
+    return c.flush_outputs ? flush_subnormal(bits) : bits;
+  }
+
   template <class Fetch>
   HD static u32 link(const Config& c, u32 d, const Value* a, const Value* b, const int*, int first,
                      Fetch fetch, int) {
-    const int fraction = c.a.used_bits + c.b.used_bits;
-    const Item x = decode32(d);
-    // Every term is below 2^(high + 2) and a multiple of 2^low.
-    int high = x.significand ? x.exponent : 2 * ZERO_EXPONENT;
-    int low = x.significand ? x.exponent - 23 : -ZERO_EXPONENT;
-    i64 p[MAX_LINK];
-    UNROLL for (int t = 0; t < c.group; ++t) {
-      const int e = a[t].exponent + b[t].exponent;
-      p[t] = fraction + 2 <= 31 ? (i64)(a[t].significand * b[t].significand)
-                                : (i64)a[t].significand * b[t].significand;
-      high = max_of(high, e);
-      if (p[t]) low = min_of(low, e - fraction);
-    }
-    if (high >= SPECIAL_EXPONENT / 4 || (c.product_overflow && high >= 127) || !is_finite32(d)) {
+    const Terms terms(c, d, a, b);
+    if (terms.extreme(c, d)) {
       const u32 found = special(c, d, first, fetch);
       if (found) return found;
     }
-    if (low > high) return 0;  // nothing but zeros: +0
-    const int carries = 32 - clz32((u32)c.group);
-    const int width = high + 2 + carries - low;
-    u32 result;
-    if (width < 63) {
-      i64 sum = x.significand ? shift_left(x.significand, x.exponent - 23 - low) : 0;
-      UNROLL for (int t = 0; t < c.group; ++t) sum +=
-          p[t] ? shift_left(p[t], a[t].exponent + b[t].exponent - fraction - low) : 0;
-      result = pack_i64(sum, low, c.output_rounding);
-    } else {
-      result = wide(c, d, first, fetch, low, width < 127);
-    }
+    const int low = terms.low;
+    if (low > terms.high) return 0;  // nothing but zeros: +0
+    const int width = terms.width(c);
+    const u32 result = width < 63 ? pack_i64(terms.sum(c, a, b), low, c.output_rounding)
+                                  : wide(c, d, first, fetch, low, width < 127);
     return c.flush_outputs ? flush_subnormal(result) : result;
   }
 };

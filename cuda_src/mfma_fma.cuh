@@ -16,7 +16,7 @@ struct Fma32 : Dot<Fma32> {
   HD static u32 link(const Config& c, u32 d, const Value* a, const Value* b, const int*, int, Fetch,
                      int) {
     float sum = bits_to_float(d);
-    UNROLL for (int t = 0; t < c.group; ++t) {
+    UNROLL_LINK for (int t = 0; t < c.group; ++t) {
       sum = fma_f32(bits_to_float(a[t]), bits_to_float(b[t]), sum);
       if (c.flush_outputs) sum = bits_to_float(flush_subnormal(float_to_bits(sum)));
     }
@@ -39,7 +39,7 @@ struct Fma64 : Dot<Fma64> {
   HD static u64 link(const Config& c, u64 d, const Value* a, const Value* b, const int*, int, Fetch,
                      int) {
     double sum = bits_to_double(d);
-    UNROLL for (int t = 0; t < c.group; ++t) sum =
+    UNROLL_LINK for (int t = 0; t < c.group; ++t) sum =
         fma_f64(bits_to_double(a[t]), bits_to_double(b[t]), sum);
     return double_to_bits(sum);
   }

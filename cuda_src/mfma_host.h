@@ -1,23 +1,15 @@
-// The host build's door to the MFMA headers: the phases of the kernel, lane by lane.
+// The host build's door to the MFMA headers. Any call runs the phases of the kernel, lane by lane;
+// dense instructions of the built-in models run 16 neighbouring lanes at a time instead.
 #pragma once
-#include <vector>
-
-#include "mfma_batch.cuh"
+#include "mfma_rows.h"
 
 namespace mfma_host {
 
 template <class Algorithm>
 void run(const Config& c, const Batch& batch, const Pointers& pointers, u32* d) {
-  std::vector<u64> memory((std::size_t)Wave<Algorithm>::bytes(c) / sizeof(u64) + 1);
-  const Wave<Algorithm> w(c, memory.data());
-  const Modifiers mod = batch.modifiers();
-  for (i64 wave = 0; wave < batch.waves; ++wave) {
-    const WaveInputs in = inputs_of_wave(batch, pointers, wave);
-    bool tame = true;
-    for (int lane = 0; lane < LANES; ++lane) tame = w.load(c, mod, in, lane) && tame;
-    const Image<u32> out = output_of_wave(c, d, wave);
-    for (int lane = 0; lane < LANES; ++lane) w.compute(c, mod, in, out, lane, tame);
-  }
+  const LaneByLane<Algorithm> lanes(c, batch.modifiers());
+  for (i64 wave = 0; wave < batch.waves; ++wave)
+    lanes.run(inputs_of_wave(batch, pointers, wave), output_of_wave(c, d, wave));
 }
 
 }  // namespace mfma_host
@@ -29,6 +21,7 @@ int gpuemu_mfma_batch_fields() { return (int)(sizeof(Batch) / sizeof(i64)); }
 
 void gpuemu_mfma(const Config* config, const Batch* batch, const Pointers* pointers, u32* d) {
   const Config& c = *config;
+  if (mfma_host::run_by_rule(c, *batch, *pointers, d)) return;
   switch (c.algorithm) {
     case FMA32:
       return mfma_host::run<Fma32>(c, *batch, *pointers, d);

@@ -13,7 +13,7 @@ struct Integer : Dot<Integer> {
   template <class Fetch>
   HD static u32 link(const Config& c, u32 d, const Value* a, const Value* b, const int*, int, Fetch,
                      int) {
-    UNROLL for (int t = 0; t < c.group; ++t) d += (u32)(a[t] * b[t]);
+    UNROLL_LINK for (int t = 0; t < c.group; ++t) d += (u32)(a[t] * b[t]);
     return d;
   }
 };

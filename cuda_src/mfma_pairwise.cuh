@@ -21,7 +21,7 @@ struct Pairwise : Dot<Pairwise> {
   HD static u32 link(const Config& c, u32 d, const Value* a, const Value* b, const int*, int, Fetch,
                      int) {
     float p[4] = {};
-    UNROLL for (int t = 0; t < c.group; ++t) p[t] =
+    UNROLL_LINK for (int t = 0; t < c.group; ++t) p[t] =
         step(c, mul_f32(bits_to_float(a[t]), bits_to_float(b[t])));
     float sum = p[0];
     if (c.group >= 2) sum = step(c, add_f32(p[0], p[1]));

@@ -130,10 +130,15 @@ HD u32 pack_small(i64 value, int unit, int rounding) {
   return pack(value, unit, rounding);
 }
 
-// The same for any value; a subnormal result would be rounded twice.
+// The same for any value, to nearest; right unless the result is subnormal, which is rounded twice.
+HD u32 pack_normal(i64 value, int unit) {
+  return float_to_bits((float)((double)(float)value * power_of_two(unit)));
+}
+
+// The same for any value.
 HD u32 pack_i64(i64 value, int unit, int rounding) {
   if (rounding == TO_NEAREST) {
-    const u32 bits = float_to_bits((float)((double)(float)value * power_of_two(unit)));
+    const u32 bits = pack_normal(value, unit);
     if (bits & INFINITY_BITS) return bits;
   }
   return pack(value, unit, rounding);

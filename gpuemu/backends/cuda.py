@@ -84,11 +84,12 @@ def _compile(source: str, defines: Defines, arch: str, want: str) -> bytes:
     options = (
         *OPTIONS,
         f"-arch={target}",
-        f"-I{sources.directory()}",
         *(f"-D{name}={value}" for name, value in sorted(defines.items())),
     )
     text = f'#include "{source}"\n'
-    program = nvrtc.createProgram(text, f"gpuemu_{source}", (), ())
+    # Headers are handed over by name: NVRTC would look in the working directory first.
+    headers = {name.encode(): body.encode() for name, body in sources.texts().items()}
+    program = nvrtc.createProgram(text, f"gpuemu_{source}", tuple(headers.values()), tuple(headers))
     try:
         nvrtc.compileProgram(program, options)
         data = nvrtc.getCUBIN(program) if want == "cubin" else nvrtc.getPTX(program)

@@ -25,12 +25,18 @@ def directory() -> Path:
 
 
 @cache
+def texts() -> dict[str, str]:
+    """Return the text of every file of `cuda_src` by name."""
+    files = sorted(path for path in directory().iterdir() if path.is_file())
+    return {path.name: path.read_text(encoding="utf-8") for path in files}
+
+
+@cache
 def digest() -> str:
     """Return a hash of every file of `cuda_src`, name and contents: any edit makes new keys."""
     state = hashlib.sha256()
-    for path in sorted(directory().iterdir()):
-        if path.is_file():
-            state.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    for name, text in texts().items():
+        state.update(f"{name}\0{text}\0".encode())
     return state.hexdigest()
 
 

@@ -65,6 +65,15 @@ def test_a_kernel_that_does_not_compile_shows_the_compilers_log() -> None:
         cuda.cubin("mfma.cu", {"GPUEMU_CONFIG": "NOT_DEFINED", "ALGORITHM": "Fma32", "WAVES": 1})
 
 
+def test_headers_in_the_working_directory_are_not_taken(tmp_path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "common.cuh").write_text("#error not this one")
+    (tmp_path / "mfma.cu").write_text("#error nor this")
+    monkeypatch.setenv("GPUEMU_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    made = source(gpuemu.instruction("v_mfma_f32_16x16x4_f32", "gfx942"))
+    assert cuda.cubin(made.source, made.defines)[:4] == b"\x7fELF"
+
+
 def test_the_cache_is_used_and_survives_two_writers(tmp_path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     monkeypatch.setenv("GPUEMU_CACHE_DIR", str(tmp_path))
     made = source(gpuemu.instruction("v_mfma_f32_16x16x4_f32", "gfx942"))

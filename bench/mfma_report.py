@@ -245,7 +245,7 @@ def on_cpu() -> list[dict[str, Any]]:
     for arch, mnemonic, name in CLASSES:
         i = gpuemu.instruction(mnemonic, arch)
         macs = i.M * i.N * i.products * i.blocks
-        count = max(1, (1 << 16) // (i.M * i.N * i.blocks))
+        count = max(1, (1 << 19) // (i.M * i.N * i.blocks))
         x = inputs(i, count)
         row: dict[str, Any] = {"arch": arch, "instruction": mnemonic, "device": "cpu"}
         for backend in ("numpy", "host"):

@@ -257,7 +257,8 @@ def _run_padded(call: GemmCall, plan: RaggedPlan, backend: str, out: Any, templa
     result = compute(padded, backend, None, template)[: call.extents[0], : call.extents[1]]
     if out is None:
         return result
-    out[...] = result
+    same_kind = arrays.kind(result) == arrays.kind(out)
+    out[...] = result if same_kind else arrays.like(result, out)
     return out
 
 

@@ -157,15 +157,17 @@ def test_layout_pictures(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["d.png", "d.svg"]
 
 
-def test_a_sparse_picture_names_its_index_bits(tmp_path: Path) -> None:
-    svg = tmp_path / "a.svg"
+def test_a_sparse_picture_names_its_index_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     name = "v_smfmac_i32_16x16x64_i8"
-    fine("layout", name, "A", "-a", "gfx942", "--abid", "1", "--svg", str(svg))
-    text = svg.read_text()
+    fine("layout", name, "A", "-a", "gfx942", "--abid", "1", "--svg", "a.svg")
+    text = Path("a.svg").read_text()
     # Two groups of four dense columns a register: eight bits of the second index set.
     assert text.count("idx 23:16") == text.count("idx 31:24") == 16 * 4
-    fine("layout", "v_smfmac_f32_16x16x32_f16", "A", "-a", "gfx942", "--svg", str(svg))
-    assert svg.read_text().count("idx 3:0") == 16 * 4
+    fine("layout", "v_smfmac_f32_16x16x32_f16", "A", "-a", "gfx942", "--svg", "a.svg")
+    assert Path("a.svg").read_text().count("idx 3:0") == 16 * 4
 
 
 def test_layout_picture_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

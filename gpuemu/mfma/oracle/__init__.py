@@ -16,7 +16,7 @@ from ..instructions import Instruction
 from ..models import Model
 from ..modifiers import Modifiers
 from . import aligned, exact, fma, integer, pairwise
-from .products import Products, dense_products, sparse_products
+from .products import Products
 
 Array = np.ndarray[Any, Any]
 
@@ -98,11 +98,8 @@ def matrix_dot(
         A, B, C = (negate(x) if flag else x for x, flag in zip((A, B, C), m.neg, strict=True))
     waves, blocks = A.shape[:2]
     A, B, C = (x.reshape(waves * blocks, *x.shape[2:]) for x in (A, B, C))
-    products: Products
-    if chosen is None:
-        products = dense_products(A, B)
-    else:
-        products = sparse_products(A, B, chosen.reshape(A.shape), model.dense_grouping)
+    stored = None if chosen is None else chosen.reshape(A.shape)
+    products = Products(A, B, stored, model.dense_grouping)
     D: Array = _DOT[model.algorithm](model, fa, fb, products, C, scales)
     return D.reshape(waves, blocks, *D.shape[1:])
 

@@ -60,13 +60,3 @@ class Products:
         """Return the products of a link: `group`, or half of it where dense columns are counted."""
         halved = max(group // 2, 1) if self.chosen is not None and self.dense_grouping else group
         return min(halved, self.count)
-
-
-def dense_products(A: Array, B: Array) -> Products:
-    """Return the products of a dense instruction."""
-    return Products(A, B)
-
-
-def sparse_products(A: Array, B: Array, chosen: Array, dense_grouping: bool) -> Products:
-    """Return the products of a sparse instruction."""
-    return Products(A, B, chosen, dense_grouping)

@@ -13,7 +13,7 @@ from ..errors import BadValue
 from .call import GemmCall, Matrix
 from .instructions import FP8, Instruction, find_instruction, tensor_core
 from .operators import ARCHITECTURES, col_major
-from .traits import round_up
+from .storage import round_up
 
 Dim3 = tuple[int, int, int]
 Defines = dict[str, "int | str"]

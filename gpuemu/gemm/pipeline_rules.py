@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ..errors import BadValue
 from .operators import RequiredMantissaBits, WithPipeline, integer
-from .traits import round_up
+from .storage import round_up
 
 if TYPE_CHECKING:
     from .descriptor import Descriptor

@@ -19,7 +19,7 @@ from .arithmetic import arithmetic
 from .call import GemmCall, Matrix, check_alignment, factor, make_call
 from .execute import compute, finish, output
 from .operators import LeadingDimension, RequiredMantissaBits, Size, col_major
-from .traits import round_up
+from .storage import round_up
 
 if TYPE_CHECKING:
     from .descriptor import Descriptor

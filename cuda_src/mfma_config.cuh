@@ -17,13 +17,12 @@ struct Operand {
   int exponent_bits;
   int mantissa_bits;
   int bias;
-  int infinities;  // largest exponent, zero mantissa is infinity
-  int nan;         // NanCodes
-  int used_bits;   // mantissa bits that the multiplier reads; the rest is cut off (xf32: 10)
-  int shift;       // zero bits put below a decoded significand, for the model's sake
-  int vgprs;       // registers of a lane
-  int items;       // items of a lane
-  int chunk;       // items of a lane that are neighbours in k
+  int nan;        // NanCodes
+  int used_bits;  // mantissa bits that the multiplier reads; the rest is cut off (xf32: 10)
+  int shift;      // zero bits put below a decoded significand, for the model's sake
+  int vgprs;      // registers of a lane
+  int items;      // items of a lane
+  int chunk;      // items of a lane that are neighbours in k
 };
 
 struct Config {

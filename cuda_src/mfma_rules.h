@@ -38,10 +38,16 @@ constexpr Config aligned_rule(int group, int interleave, int drop_tiny) {
 }
 
 constexpr Config RULES[] = {
-    rule(FMA32, 1, 0),     rule(FMA64, 1, 0),     rule(INTEGER, 1, 0),    rule(EXACT, 4, 10),
-    rule(EXACT, 2, 7),     pairwise_rule(4, 0),   pairwise_rule(4, 1),    pairwise_rule(2, 1),
-    aligned_rule(4, 1, 0), aligned_rule(8, 1, 0), aligned_rule(16, 2, 1), aligned_rule(32, 2, 1),
+    rule(FMA32, 1, 0),     rule(FMA32, 2, 0),      rule(FMA32, 4, 0),      rule(FMA64, 4, 0),
+    rule(INTEGER, 4, 0),   rule(INTEGER, 8, 0),    rule(EXACT, 4, 10),     rule(EXACT, 2, 7),
+    pairwise_rule(4, 0),   pairwise_rule(4, 1),    pairwise_rule(2, 1),    aligned_rule(4, 1, 0),
+    aligned_rule(8, 1, 0), aligned_rule(16, 2, 1), aligned_rule(32, 2, 1),
 };
+
+// Whether links of a rule are right whatever their values are.
+template <int RULE>
+constexpr bool ALWAYS_SURE = RULES[RULE].algorithm != EXACT && RULES[RULE].algorithm != ALIGNED;
+
 const int RULE_COUNT = sizeof RULES / sizeof *RULES;
 
 // What a chain of tame links reads of a Config.
@@ -50,7 +56,8 @@ inline Config rule_of(const Config& full) {
   c.flush_inputs = full.flush_inputs;
   c.flush_outputs = full.flush_outputs;
   if (c.algorithm == FMA32 || c.algorithm == FMA64 || c.algorithm == INTEGER) {
-    c.group = 1;  // a chain of any link length has the same bits
+    // A chain of any link length has the same bits: up to 8 products that divide it.
+    c.group = min_of(full.k & -full.k, c.algorithm == INTEGER ? 8 : 4);
     return c;
   }
   c.output_rounding = full.output_rounding;
@@ -82,16 +89,16 @@ inline Config rule_of(const Config& full) {
 
 // The number formats of their operands: the fields of Operand up to used_bits.
 constexpr Operand FORMATS[] = {
-    {64, 11, 52, 1023, 1, NAN_IEEE, 52, 0, 0, 0, 0},     // f64
-    {32, 8, 23, 127, 1, NAN_IEEE, 23, 0, 0, 0, 0},       // f32
-    {32, 8, 23, 127, 1, NAN_IEEE, 10, 0, 0, 0, 0},       // xf32
-    {16, 5, 10, 15, 1, NAN_IEEE, 10, 0, 0, 0, 0},        // f16
-    {16, 8, 7, 127, 1, NAN_IEEE, 7, 0, 0, 0, 0},         // bf16
-    {8, 4, 3, 8, 0, NAN_NEGATIVE_ZERO, 3, 0, 0, 0, 0},   // f8e4m3fnuz
-    {8, 5, 2, 16, 0, NAN_NEGATIVE_ZERO, 2, 0, 0, 0, 0},  // f8e5m2fnuz
-    {8, 4, 3, 7, 0, NAN_ALL_ONES, 3, 0, 0, 0, 0},        // f8e4m3fn
-    {8, 5, 2, 15, 1, NAN_IEEE, 2, 0, 0, 0, 0},           // f8e5m2
-    {8, 0, 0, 0, 0, NAN_NONE, 0, 0, 0, 0, 0},            // i8
+    {64, 11, 52, 1023, NAN_IEEE, 52, 0, 0, 0, 0},     // f64
+    {32, 8, 23, 127, NAN_IEEE, 23, 0, 0, 0, 0},       // f32
+    {32, 8, 23, 127, NAN_IEEE, 10, 0, 0, 0, 0},       // xf32
+    {16, 5, 10, 15, NAN_IEEE, 10, 0, 0, 0, 0},        // f16
+    {16, 8, 7, 127, NAN_IEEE, 7, 0, 0, 0, 0},         // bf16
+    {8, 4, 3, 8, NAN_NEGATIVE_ZERO, 3, 0, 0, 0, 0},   // f8e4m3fnuz
+    {8, 5, 2, 16, NAN_NEGATIVE_ZERO, 2, 0, 0, 0, 0},  // f8e5m2fnuz
+    {8, 4, 3, 7, NAN_ALL_ONES, 3, 0, 0, 0, 0},        // f8e4m3fn
+    {8, 5, 2, 15, NAN_IEEE, 2, 0, 0, 0, 0},           // f8e5m2
+    {8, 0, 0, 0, NAN_NONE, 0, 0, 0, 0, 0},            // i8
 };
 const int FORMAT_COUNT = sizeof FORMATS / sizeof *FORMATS;
 
@@ -114,7 +121,7 @@ constexpr bool takes_format(const Config& rule, const Operand& format) {
 }
 
 inline bool has_format(const Operand& o, int format) {
-  return std::memcmp(&o, &FORMATS[format], 7 * sizeof(int)) == 0;
+  return std::memcmp(&o, &FORMATS[format], 6 * sizeof(int)) == 0;
 }
 
 inline bool follows(const Config& c, int rule) {

@@ -32,6 +32,7 @@ FLAGS = (
     "-Werror",
 )
 SANITIZE = ("-fsanitize=undefined", "-fno-sanitize-recover=undefined", "-O1")
+COVERAGE = ("--coverage", "-O0", "-fprofile-update=atomic")
 
 
 @cache
@@ -76,7 +77,7 @@ def _identity(path: str) -> str:
     return version + next((line for line in lines if line.startswith("flags")), "")
 
 
-def build(domain: str, sanitize: bool = False) -> Path:
+def build(domain: str, sanitize: bool = False, coverage: Path | None = None) -> Path:
     """Return the shared library of one domain, built now if the cache has none.
 
     Parameters
@@ -85,6 +86,9 @@ def build(domain: str, sanitize: bool = False) -> Path:
         "mfma", "matmul", "tile", "gemm" or "emulation": `cuda_src` has its `<domain>_host.h`.
     sanitize : bool
         Build with the undefined-behaviour sanitizer, which aborts the process on a finding.
+    coverage : Path, optional
+        Build for gcov in this folder, in place of the cache: a process that ends adds there which
+        lines it ran, and `gcovr` reads them. For one process at a time.
 
     Raises
     ------
@@ -93,30 +97,41 @@ def build(domain: str, sanitize: bool = False) -> Path:
     require()
     path = compiler()
     assert path is not None
-    flags = (*FLAGS, *SANITIZE) if sanitize else FLAGS
+    flags = (*FLAGS, *(SANITIZE if sanitize else ()), *(COVERAGE if coverage else ()))
     facts = (sources.digest(), domain, path, _identity(path), flags)
     key = hashlib.sha256(repr(facts).encode()).hexdigest()[:32]
-    library = sources.cache_directory() / f"host-{domain}-{key}.so"
-    if not library.is_file():
-        with tempfile.TemporaryDirectory(dir=library.parent) as folder:
-            output = Path(folder) / "host.so"
-            header = f'-DGPUEMU_HOST_HEADER="{domain}_host.h"'
-            command = [
-                path,
-                *flags,
-                header,
-                "-o",
-                str(output),
-                str(sources.directory() / "host.cpp"),
-            ]
-            result = subprocess.run(command, capture_output=True, text=True, check=False)
-            if result.returncode:
-                raise CompileError(f"{' '.join(command)} failed:\n{result.stderr}")
-            output.replace(library)
+    library = (coverage or sources.cache_directory()) / f"host-{domain}-{key}.so"
+    if library.is_file():
+        return library
+    if coverage:
+        # Where the counts go is the place of the output, fixed here.
+        coverage.mkdir(parents=True, exist_ok=True)
+        _compile(path, flags, domain, library)
+        return library
+    with tempfile.TemporaryDirectory(dir=library.parent) as folder:
+        output = Path(folder) / "host.so"
+        _compile(path, flags, domain, output)
+        output.replace(library)
     return library
+
+
+def _compile(path: str, flags: tuple[str, ...], domain: str, output: Path) -> None:
+    header = f'-DGPUEMU_HOST_HEADER="{domain}_host.h"'
+    source = str(sources.directory() / "host.cpp")
+    command = [path, *flags, header, "-o", str(output), source]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise CompileError(f"{' '.join(command)} failed:\n{result.stderr}")
 
 
 @cache
 def library(domain: str) -> ctypes.CDLL:
-    """Return the loaded host build of a domain; `GPUEMU_HOST_SANITIZE=1`: the sanitized one."""
-    return ctypes.CDLL(str(build(domain, os.environ.get("GPUEMU_HOST_SANITIZE") == "1")))
+    """Return the loaded host build of a domain.
+
+    `GPUEMU_HOST_SANITIZE=1` in the environment makes it the sanitized one, and
+    `GPUEMU_HOST_COVERAGE=FOLDER` the one that counts lines.
+    """
+    folder = os.environ.get("GPUEMU_HOST_COVERAGE")
+    sanitize = os.environ.get("GPUEMU_HOST_SANITIZE") == "1"
+    coverage = Path(folder).resolve() if folder else None
+    return ctypes.CDLL(str(build(domain, sanitize, coverage)))

@@ -36,7 +36,7 @@ NAN_CODES = {"ieee": 0, "all-ones": 1, "negative-zero": 2, "none": 3}
 
 CHAIN = 8  # products that a chain takes at a time
 SHARED_MEMORY = 48 * 1024  # bytes a block may take without asking
-SHIFT = 7  # of an operand's fields
+USED_BITS, SHIFT = 5, 6  # of an operand's fields
 OPERANDS = ("a", "b", "c", "idx", "scale_a", "scale_b")
 
 
@@ -63,7 +63,6 @@ def _operand_fields(instruction: Instruction, matrix: str, model: Model, m: Modi
         fmt.exponent_bits,
         fmt.mantissa_bits,
         fmt.bias,
-        int(fmt.infinities),
         NAN_CODES[fmt.nan],
         used,
         0,
@@ -86,7 +85,7 @@ def config(instruction: Instruction, model: Model, m: Modifiers) -> tuple[int, .
     if model.algorithm in ("fma", "integer"):
         length = CHAIN  # a chain of any link length has the same bits
     group = min(length, instruction.products)
-    fraction = a[6] + b[6]
+    fraction = a[USED_BITS] + b[USED_BITS]
     # Products of one partial sum; dealt out by dense k, they may all go to the same.
     terms = group if dense_grouping else group // model.interleave
     narrow = (
@@ -311,7 +310,7 @@ def kernel_source(
 
 
 OPERAND_FIELDS = [
-    *["bits", "exponent_bits", "mantissa_bits", "bias", "infinities", "nan"],
+    *["bits", "exponent_bits", "mantissa_bits", "bias", "nan"],
     *["used_bits", "shift", "vgprs", "items", "chunk"],
 ]
 CONFIG_FIELDS = [

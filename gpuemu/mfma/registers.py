@@ -210,21 +210,35 @@ def _slots(
     return tuple(groups)
 
 
+@lru_cache(maxsize=4096)
+def _elements(instruction: Instruction, matrix: str, m: mods.Modifiers) -> Array | None:
+    """Return the flat matrix index of every register, where each holds one element, else None."""
+    groups = _slots(instruction, matrix, m)
+    registers = instruction.operand_vgprs(matrix, m.cbsz, m.blgp) * LANES
+    if len(groups) > 1 or not np.array_equal(np.sort(groups[0][2]), np.arange(registers)):
+        return None
+    return np.argsort(groups[0][2])
+
+
 def gather(instruction: Instruction, matrix: str, image: Array, m: mods.Modifiers) -> Array:
     """Return a matrix's bits (..., blocks, rows, columns) from its register image and modifiers."""
     shape = instruction.shape(matrix)
     fmt = instruction.operand_format(matrix, m.cbsz, m.blgp)
     words = image.reshape(*image.shape[:-2], image.shape[-2] * LANES)
+    if fmt.bits >= 32:
+        ((_, _, slot),) = _slots(instruction, matrix, m)
+        # "wrap" has NumPy check no index: all are within bounds.
+        whole = words.take(slot, -1, mode="wrap")
+        if fmt.bits == 64:
+            high = words.take(slot + LANES, -1, mode="wrap")
+            whole = np.stack([whole, high], -1).view(np.uint64)
+        return whole.reshape(*image.shape[:-2], *shape)
     found = np.empty((*image.shape[:-2], shape[0] * shape[1] * shape[2]), fmt.storage)
     for first, index, slot in _slots(instruction, matrix, m):
         items = words[..., slot] >> np.uint32(first)
-        if fmt.bits == 64:
-            items = items | words[..., slot + LANES].astype(np.uint64) << np.uint64(32)
-        elif first + fmt.bits > 32:
+        if first + fmt.bits > 32:
             items = items | words[..., slot + LANES] << np.uint32(32 - first)
-        if fmt.bits < 32:
-            items = items & np.uint32((1 << fmt.bits) - 1)
-        found[..., index] = items
+        found[..., index] = items & np.uint32((1 << fmt.bits) - 1)
     return found.reshape(*image.shape[:-2], *shape)
 
 
@@ -237,6 +251,10 @@ def scatter(instruction: Instruction, matrix: str, bits: Array, m: mods.Modifier
     vgprs = instruction.operand_vgprs(matrix, m.cbsz, m.blgp)
     lead = bits.shape[:-3]
     flat = bits.reshape(*lead, math.prod(bits.shape[-3:]))
+    elements = _elements(instruction, matrix, m) if fmt.bits == 32 else None
+    if elements is not None:
+        words: Array = flat.take(elements, -1, mode="wrap").astype(np.uint32, copy=False)
+        return words.reshape(*lead, vgprs, LANES)
     words = np.zeros((*lead, vgprs * LANES), np.uint32)
     for first, index, slot in _slots(instruction, matrix, m):
         items = flat[..., index].astype(np.uint64)

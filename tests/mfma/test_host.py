@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -56,11 +57,19 @@ print("clean")
 
 def test_no_undefined_behaviour(monkeypatch: pytest.MonkeyPatch) -> None:
     """The sanitizer aborts on the first shift, overflow or conversion that C++ does not define."""
-    from pathlib import Path
-
     path = [str(Path(__file__).parents[2])]
     monkeypatch.setenv("GPUEMU_HOST_SANITIZE", "1")
     result = subprocess.run(
         [sys.executable, "-c", SANITIZED.format(path=path)], capture_output=True, text=True
     )
     assert result.stdout.strip() == "clean", result.stderr[-2000:]
+
+
+def test_a_build_for_coverage_leaves_its_counts_in_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPUEMU_HOST_COVERAGE", str(tmp_path / "counts"))
+    code = "from gpuemu.backends import host; host.library('gemm')"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
+    found = {path.suffix for path in (tmp_path / "counts").iterdir()}
+    assert found == {".so", ".gcno", ".gcda"}

@@ -11,6 +11,9 @@ import pytest
 
 import gpuemu
 from gpuemu.backends import host
+from gpuemu.mfma.oracle import fma
+
+Array = np.ndarray[Any, Any]
 
 FOLDER = Path(__file__).parent.parent / "vectors" / "numerics"
 MANIFEST = json.loads((FOLDER / "manifest.json").read_text())
@@ -84,3 +87,33 @@ def test_one_input_five_answers(arch: str, name: str, bits: str) -> None:
     C = np.full((i.blocks, 16, 16), 2.0**23, np.float32)
     D = i(A, B, C, backend="numpy")
     assert f"{D.view(np.uint32)[0, 0, 0]:08X}" == bits
+
+
+def triples(rng: np.random.Generator, kind: str, n: int) -> tuple[Array, Array, Array]:
+    """Return a, b, c whose fused multiply-add is hard to round: float64 (n,) each."""
+    signs, steps = rng.choice([-1.0, 1.0], n), rng.integers(0, 8, (3, n)) * 2.0**-52
+    a, b = rng.standard_normal((2, n))
+    match kind:
+        case "ties":
+            return (
+                1 + steps[0],
+                signs * (1 + steps[1]),
+                (1 + steps[2]) * 2.0 ** rng.integers(-56, 56, n),
+            )
+        case "cancelling":
+            return a, b, -(a * b) * (1 + rng.integers(-4, 5, n) * 2.0**-52)
+        case "zeros":
+            return tuple(rng.choice([0.0, -0.0, 1.0, -1.0], (3, n)))  # type: ignore[return-value]
+        case "far apart":
+            return a, b, rng.standard_normal(n) * 2.0 ** rng.integers(-700, 700, n)
+        case _:
+            return a * 2.0**-530, b * 2.0**-520, rng.standard_normal(n) * 2.0**-1060
+
+
+@pytest.mark.parametrize("kind", ["ties", "cancelling", "zeros", "far apart", "subnormal"])
+def test_fused_multiply_add_of_doubles_is_rounded_once(kind: str) -> None:
+    a, b, c = triples(np.random.default_rng(5), kind, 2000)
+    with np.errstate(all="ignore"):
+        got = fma.fma64(a, b, c)
+    want = np.array([fma.exact_fma64(*map(float, x)) for x in zip(a, b, c, strict=True)])
+    assert np.array_equal(got.view(np.uint64), want.view(np.uint64))

@@ -29,7 +29,7 @@ _DOT: dict[str, Callable[..., Array]] = {
 }
 
 # Outputs worked on at a time: their intermediate arrays stay in the processor's cache.
-CHUNK = 1 << 14
+CHUNK = 1 << 15
 
 
 def execute(

@@ -9,7 +9,7 @@ import numpy as np
 from ...formats import Format
 from ..models import Model
 from .products import Products
-from .values import bits32, decode, decode_accumulator, flush_subnormal
+from .values import accumulator32, bits32, decode, flush_subnormal
 
 Array = np.ndarray[Any, Any]
 
@@ -31,7 +31,7 @@ def dot(
             lambda b: decode(b, fb, model).astype(np.float32),
         )
         group = narrow.link_length(model.group)
-        d = decode_accumulator(C, model).astype(np.float32)
+        d = accumulator32(C, model)
         for first in range(0, narrow.count, group):
             terms = [step(narrow.a(p) * narrow.b(p)) for p in range(first, first + group)]
             while len(terms) > 1:

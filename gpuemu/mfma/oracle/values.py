@@ -42,9 +42,15 @@ def decode_accumulator(bits: Array, model: Model) -> Array:
     return flush_to_plus_zero(values, -126) if model.flush_inputs else values
 
 
+def accumulator32(bits: Array, model: Model) -> Array:
+    """Return binary32 bits as float32, flushed if the model flushes its inputs."""
+    values = bits.view(np.float32)
+    return flush_to_plus_zero(values, -126) if model.flush_inputs else values
+
+
 def flush_to_plus_zero(values: Array, emin: int) -> Array:
     """Return values with subnormals and zeros of either sign as +0."""
-    return np.where(np.abs(values) < 2.0**emin, 0.0, values)
+    return np.where(np.abs(values) < 2.0**emin, values.dtype.type(0), values)
 
 
 def flush_subnormal(values: Array) -> Array:
@@ -78,9 +84,15 @@ def to_binary32(values: Array, rounding: str = "nearest") -> Array:
 
 def bits32(values: Array) -> Array:
     """Return float32 values as bits, every NaN as the project's one."""
-    return np.where(np.isnan(values), NAN32, np.ascontiguousarray(values).view(np.uint32))
+    return _bits(values, NAN32)
 
 
 def bits64(values: Array) -> Array:
     """Return float64 values as bits, every NaN as the project's one."""
-    return np.where(np.isnan(values), NAN64, np.ascontiguousarray(values).view(np.uint64))
+    return _bits(values, NAN64)
+
+
+def _bits(values: Array, nan: np.unsignedinteger[Any]) -> Array:
+    bits = np.ascontiguousarray(values).view(nan.dtype)
+    missing = np.isnan(values)
+    return np.where(missing, nan, bits) if missing.any() else bits

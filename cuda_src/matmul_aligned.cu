@@ -7,20 +7,22 @@
 // blocks share a multiprocessor. A chunk with an item that this path does not take (infinity, NaN,
 // extreme exponent) goes to the plain dot.
 #include "matmul_chain.cuh"
-#include "matmul_raster.cuh"
+#include "matmul_runs.cuh"
 
 constexpr Config CONFIG = {GPUEMU_CONFIG};
-constexpr int SIDE = 64, THREADS = 256, RUN = 8, PAIRS = CHUNK / 2;
-constexpr int TASKS = SIDE * (CHUNK / RUN);  // runs of one operand
-constexpr int ROUNDS = 2 * TASKS / THREADS;
+constexpr int SIDE = 64, THREADS = 256, PAIRS = CHUNK / 2;
 constexpr int CHAINS = CONFIG.interleave;
 
-// The bits that a code takes in memory.
-HD constexpr int stored(int bits) { return bits <= 8 ? 8 : bits; }
-struct Raw {
-  u32 codes[RUN];      // where packed, as they lie in memory: unpacking would wait for them
-  u32 before[CHAINS];  // the codes before the run, where its link began there
-  bool packed;
+struct Shape {
+  static constexpr int ROWS = SIDE, COLUMNS = SIDE, A_K = CHUNK, B_K = CHUNK;
+};
+using Runs = Task<Shape>;
+constexpr int ROUNDS = Runs::TASKS / THREADS;
+
+// A run, and the codes before it where its link began there.
+struct Fetched {
+  Raw raw;
+  u32 before[CHAINS];
 };
 
 struct Side {
@@ -32,121 +34,52 @@ struct Buffer {
   Side a, b;
 };
 
-// A thread's four rows are 2 t, 2 t + 1 and those plus 32: pairs of doubles without bank conflicts.
-// Where a row takes one word, the four lie together.
-__device__ __forceinline__ int slot_of(int row) {
-  return row % 32 / 2 * 4 + row / 32 * 2 + row % 2;
-}
-__device__ __forceinline__ int row_of(int t, int n) { return n / 2 * 32 + 2 * t + n % 2; }
-
-// A code at an edge, where it may be missing.
-COLD u32 padded_code(const Problem& p, const MatmulPointers& in, bool is_a, i64 batch, i64 line,
-                     i64 k) {
-  return (u32)(is_a ? code_of_a(CONFIG, p, in, batch, line, k)
-                    : code_of_b(CONFIG, p, in, batch, k, line));
+// Brings a run and moves on to the next chunk's.
+template <int BITS>
+__device__ __forceinline__ void fetch_run(Runs& task, const Problem& p, const MatmulPointers& in,
+                                          const TilePlace& at, i64 first, Fetched& run) {
+  UNROLL for (int n = 0; n < CHAINS; ++n) run.before[n] = 0;
+  if (task.k % CONFIG.group != 0) UNROLL
+  for (int n = 0; n < CHAINS; ++n)
+    if (task.inside && first + task.k - CHAINS + n < p.k)
+      run.before[n] = (u32)load_code(task.from + (n - CHAINS) * task.stride(CONFIG, p), BITS, 0);
+  task.fetch<BITS>(CONFIG, p, in, at, first, run.raw);
 }
 
-// One run of k of one row of A or one column of B.
-struct Task {
-  const u8* from;  // its first item of the next chunk
-  int row, k;
-  bool is_a, inside, vector;
-
-  Task() = default;
-  __device__ __forceinline__ Task(const Problem& p, const MatmulPointers& in, const TilePlace& at,
-                                  int number) {
-    is_a = number < TASKS;
-    const int own = number % TASKS;
-    row = own % SIDE;
-    k = own / SIDE * RUN;
-    const int bytes = stored(is_a ? CONFIG.a.bits : CONFIG.b.bits) / 8;
-    const i64 index = (is_a ? at.row : at.column) + row;
-    inside = index < (is_a ? p.m : p.n);
-    const i64 line_stride = (is_a ? p.a.row : p.b.column) * bytes;
-    const u8* base =
-        (const u8*)(is_a ? in.a : in.b) + at.batch * (is_a ? p.a.batch : p.b.batch) * bytes;
-    const u8* line = base + (inside ? index : 0) * line_stride;
-    vector = stride(p) == bytes && ((u64)line | (u64)line_stride) % 16 == 0;
-    from = line + k * stride(p);
+// Converts a run; returns whether an item is not for this path.
+template <int BITS>
+__device__ __forceinline__ bool prepare_run(const Runs& task, const Operand& o, Fetched& run,
+                                            Side& side) {
+  unpack<BITS>(run.raw);
+  bool special = false;
+  u32 before[CHAINS];
+  UNROLL for (int n = 0; n < CHAINS; ++n) before[n] = chain_item(o, run.before[n], task.is_a).sign;
+  const int slot = slot_of(task.row);
+  u32 pair = 0;
+  UNROLL for (int n = 0; n < RUN; ++n) {
+    if ((n % CONFIG.group) == 0 && CONFIG.group <= RUN) UNROLL
+    for (int g = 0; g < CHAINS; ++g) before[g] = 0;
+    const ChainItem x = chain_item(o, run.raw.codes[n], task.is_a);
+    special |= x.special;
+    side.magnitude[task.k + n][task.row] = x.magnitude;
+    side.flip[task.k + n][slot] = x.sign ^ before[n % CHAINS];
+    before[n % CHAINS] = x.sign;
+    pair = n % 2 ? pair | (u32)x.code << 16 : (u32)(u16)x.code;
+    if (n % 2) side.codes[(task.k + n) / 2][slot] = pair;
   }
+  return special;
+}
 
-  // Between items along k, in bytes.
-  __device__ __forceinline__ i64 stride(const Problem& p) const {
-    return is_a ? p.a.column * (stored(CONFIG.a.bits) / 8) : p.b.row * (stored(CONFIG.b.bits) / 8);
-  }
-
-  // Brings the run of the chunk at `first` and moves on to the next.
-  template <int BITS>
-  __device__ __forceinline__ void fetch(const Problem& p, const MatmulPointers& in,
-                                        const TilePlace& place, i64 first, Raw& raw) {
-    const i64 at = first + k, step = stride(p);
-    const bool whole = inside && at + RUN <= p.k;
-    raw.packed = vector && whole;
-    UNROLL for (int n = 0; n < CHAINS; ++n) raw.before[n] = 0;
-    if (k % CONFIG.group != 0) UNROLL
-    for (int n = 0; n < CHAINS; ++n)
-      if (inside && at - CHAINS + n < p.k)
-        raw.before[n] = (u32)load_code(from + (n - CHAINS) * step, BITS, 0);
-    if (raw.packed) {
-      if (stored(BITS) == 8) {
-        const uint2 all = *(const uint2*)from;
-        raw.codes[0] = all.x, raw.codes[1] = all.y;
-      } else {
-        UNROLL for (int n = 0; n < RUN * BITS / 32; n += 4) {
-          const uint4 all = *(const uint4*)(from + 4 * n);
-          raw.codes[n] = all.x, raw.codes[n + 1] = all.y;
-          raw.codes[n + 2] = all.z, raw.codes[n + 3] = all.w;
-        }
-      }
-    } else if (whole) {
-      const u8* item = from;
-      UNROLL for (int n = 0; n < RUN; ++n, item += step) raw.codes[n] =
-          (u32)load_code(item, BITS, 0);
-    } else {
-      const i64 line = (is_a ? place.row : place.column) + row;
-      UNROLL for (int n = 0; n < RUN; ++n) raw.codes[n] =
-          inside && at < p.k ? padded_code(p, in, is_a, place.batch, line, at + n) : 0;
-    }
-    from += CHUNK * step;
-  }
-
-  // Convert a run; returns whether an item is not for this path.
-  template <int BITS>
-  __device__ __forceinline__ bool prepare(const Operand& o, Raw& raw, Side& side) const {
-    constexpr int STORED = stored(BITS), PER_WORD = 32 / STORED;
-    if (PER_WORD > 1 && raw.packed) UNROLL
-    for (int n = RUN - 1; n >= 0; --n)
-      raw.codes[n] = raw.codes[n / PER_WORD] >> n % PER_WORD * STORED & (1u << STORED % 32) - 1;
-    bool special = false;
-    u32 before[CHAINS];
-    UNROLL for (int n = 0; n < CHAINS; ++n) before[n] = chain_item(o, raw.before[n], is_a).sign;
-    const int slot = slot_of(row);
-    u32 pair = 0;
-    UNROLL for (int n = 0; n < RUN; ++n) {
-      if ((n % CONFIG.group) == 0 && CONFIG.group <= RUN) UNROLL
-      for (int g = 0; g < CHAINS; ++g) before[g] = 0;
-      const ChainItem x = chain_item(o, raw.codes[n], is_a);
-      special |= x.special;
-      side.magnitude[k + n][row] = x.magnitude;
-      side.flip[k + n][slot] = x.sign ^ before[n % CHAINS];
-      before[n % CHAINS] = x.sign;
-      pair = n % 2 ? pair | (u32)x.code << 16 : (u32)(u16)x.code;
-      if (n % 2) side.codes[(k + n) / 2][slot] = pair;
-    }
-    return special;
-  }
-};
-
-__device__ __forceinline__ void fetch_task(Task& task, const Problem& p, const MatmulPointers& in,
-                                           const TilePlace& at, i64 first, Raw& raw) {
+__device__ __forceinline__ void fetch_task(Runs& task, const Problem& p, const MatmulPointers& in,
+                                           const TilePlace& at, i64 first, Fetched& run) {
   if (CONFIG.a.bits == CONFIG.b.bits || task.is_a)
-    task.fetch<CONFIG.a.bits>(p, in, at, first, raw);
+    fetch_run<CONFIG.a.bits>(task, p, in, at, first, run);
   else
-    task.fetch<CONFIG.b.bits>(p, in, at, first, raw);
+    fetch_run<CONFIG.b.bits>(task, p, in, at, first, run);
 }
-__device__ __forceinline__ bool prepare_task(const Task& task, Raw& raw, Buffer& buffer) {
-  return task.is_a ? task.prepare<CONFIG.a.bits>(CONFIG.a, raw, buffer.a)
-                   : task.prepare<CONFIG.b.bits>(CONFIG.b, raw, buffer.b);
+__device__ __forceinline__ bool prepare_task(const Runs& task, Fetched& run, Buffer& buffer) {
+  return task.is_a ? prepare_run<CONFIG.a.bits>(task, CONFIG.a, run, buffer.a)
+                   : prepare_run<CONFIG.b.bits>(task, CONFIG.b, run, buffer.b);
 }
 
 // One link of the 4 x 4 outputs, from position `first` of the buffer.
@@ -230,19 +163,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     lost |= !is_finite32(d);
     c[i][j] = bits_to_float(d);
   }
-  Task task[ROUNDS];
-  Raw raw[ROUNDS];
+  Runs task[ROUNDS];
+  Fetched run[ROUNDS];
   UNROLL for (int n = 0; n < ROUNDS; ++n) {
-    task[n] = Task(p, in, at, thread + n * THREADS);
-    fetch_task(task[n], p, in, at, 0, raw[n]);
-    special |= prepare_task(task[n], raw[n], buffer[0]);
+    task[n] = Runs(CONFIG, p, in, at, thread + n * THREADS);
+    fetch_task(task[n], p, in, at, 0, run[n]);
+    special |= prepare_task(task[n], run[n], buffer[0]);
   }
   bool plain = __syncthreads_or(special || lost);
   int current = 0;
 #pragma unroll 1
   for (i64 first = 0; first < p.k; first += CHUNK, current ^= 1) {
     const i64 next = first + CHUNK;
-    UNROLL for (int n = 0; n < ROUNDS; ++n) fetch_task(task[n], p, in, at, next, raw[n]);
+    UNROLL for (int n = 0; n < ROUNDS; ++n) fetch_task(task[n], p, in, at, next, run[n]);
     if (!plain) {
 #pragma unroll 1
       for (int k = 0; k < CHUNK; k += CONFIG.group) link(buffer[current], k, ty, tx, c);
@@ -257,7 +190,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     }
     special = false;
     UNROLL for (int n = 0; n < ROUNDS; ++n) special |=
-        prepare_task(task[n], raw[n], buffer[current ^ 1]);
+        prepare_task(task[n], run[n], buffer[current ^ 1]);
     plain = __syncthreads_or(special || lost);
   }
   UNROLL for (int i = 0; i < 4; ++i) UNROLL for (int j = 0; j < 4; ++j) {

@@ -57,6 +57,11 @@ HD double chain_step(double x, double a, double b, u32 flip_a, u32 flip_b) {
   return fma_down(a, b, from_words(high_word(x) ^ flip_a ^ flip_b, low_word(x)));
 }
 
+// The same where the sign of the product is at hand, in bit 31: X takes it.
+HD double chain_join(double x, double a, double b, u32 sign) {
+  return fma_down(a, b, from_words(with_sign_of(high_word(x), sign), low_word(x)));
+}
+
 // The larger of the two exponents in a pair of codes, as M; its low half may hold rubbish, which
 // does not matter to what M is for, as long as it is the same M that is subtracted.
 HD u32 anchor_of_both(u32 pair) {

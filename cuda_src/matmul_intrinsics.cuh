@@ -5,6 +5,11 @@
 
 #ifdef __CUDA_ARCH__
 HD double fma_down(double a, double b, double c) { return __fma_rd(a, b, c); }
+HD u32 with_sign_of(u32 x, u32 y) {
+  u32 r;
+  asm("lop3.b32 %0, %1, %2, 0x80000000, 0xD8;" : "=r"(r) : "r"(x), "r"(y));
+  return r;
+}
 HD double add_down(double a, double b) { return __dadd_rd(a, b); }
 HD double add_near(double a, double b) { return __dadd_rn(a, b); }
 HD double absolute(double x) { return fabs(x); }
@@ -24,6 +29,7 @@ __attribute__((noinline)) inline double fma_down(double a, double b, double c) {
   std::fesetround(FE_TONEAREST);
   return r;
 }
+HD u32 with_sign_of(u32 x, u32 y) { return (x & 0x7FFFFFFFu) | (y & 0x80000000u); }
 HD double add_down(double a, double b) { return fma_down(a, 1.0, b); }
 HD double add_near(double a, double b) { return a + b; }
 HD double absolute(double x) { return __builtin_fabs(x); }

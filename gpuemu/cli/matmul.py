@@ -15,6 +15,19 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 
+# The dtypes of a safetensors file that are formats of an operand.
+_DTYPES = {
+    "F64": "f64",
+    "F32": "f32",
+    "F16": "f16",
+    "BF16": "bf16",
+    "F8_E4M3": "f8e4m3fn",
+    "F8_E5M2": "f8e5m2",
+    "I8": "i8",
+    "I32": "i32",
+}
+
+
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command()(matmul)
@@ -98,16 +111,29 @@ def _npz(path: Path) -> dict[str, Array]:
 
 
 def _safetensors(path: Path) -> dict[str, Array]:
+    import numpy as np
+
     from ..errors import BadFile
+    from ..formats import get
 
     try:
-        from safetensors.numpy import load_file
+        import safetensors
     except ImportError as error:
         raise BadFile(f"{path}: pip install safetensors to read it ({error})") from None
     try:
-        return dict(load_file(path))
-    except Exception as error:
+        deserialize: Any = safetensors.deserialize
+        found = deserialize(path.read_bytes())
+    except safetensors.SafetensorError as error:
         raise BadFile(f"{path}: not a safetensors file: {error}") from None
+    arrays = {}
+    for name, facts in found:
+        if facts["dtype"] not in _DTYPES:
+            raise BadFile(
+                f"{path}: array {name!r} is {facts['dtype']}; legal: {', '.join(_DTYPES)}"
+            )
+        dtype = get(_DTYPES[facts["dtype"]]).dtype
+        arrays[name] = np.frombuffer(facts["data"], dtype).reshape(facts["shape"])
+    return arrays
 
 
 def _save(path: Path, array: Array) -> None:
@@ -129,15 +155,17 @@ def _print(facts: dict[str, Any], output: Path | None) -> None:
             f"error in ulp: mean {e['mean']:.4g}, largest {e['max']:.4g}, bias {e['bias']:+.4g}"
         )
     if facts["compare"]:
-        made = table(
-            "against", "differing", "of", "largest (ulp)", "first at", right=("differing",)
-        )
+        made = table("against", "differing", "largest (ulp)", "at", "first at")
         for row in facts["compare"]:
             made.add_row(
                 f"{row['arch']} {row['instruction']}",
-                str(row["differing"]),
-                str(row["outputs"]),
+                f"{row['differing']} of {row['outputs']}",
                 f"{row['max ulp']:.4g}",
-                str(tuple(row["first"])) if row["first"] else "-",
+                _place(row["max at"]),
+                _place(row["first"]),
             )
         out.print(made)
+
+
+def _place(index: list[int] | None) -> str:
+    return "-" if index is None else ", ".join(map(str, index))

@@ -8,42 +8,18 @@ where the last instruction is padded with zeros.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from .. import dispatch, formats
 from ..backends import arrays
-from ..errors import BadShape, BadType, BadValue, Mismatch
-from . import execute, matmul_device, matmul_oracle
+from ..errors import BadShape, BadType, BadValue
+from . import execute
 from .instructions import F8F6F4, Instruction
-from .matmul_device import Chain, Matrices
-from .matmul_epilogue import OUTPUTS, STEPS, Epilogue
-
-
-@dataclass(frozen=True)
-class Product:
-    """A validated call.
-
-    Attributes
-    ----------
-    chain : Chain
-    epilogue : Epilogue
-    split_k : int
-    lead : tuple of int
-        The leading shape of the result.
-    """
-
-    chain: Chain
-    epilogue: Epilogue
-    split_k: int
-    lead: tuple[int, ...]
-
-    @property
-    def result_dtype(self) -> np.dtype[Any]:
-        """Return the dtype of the result."""
-        return formats.get(self.epilogue.output or self.chain.instruction.formats["D"]).dtype
+from .matmul_compute import Product, compare, compute, too_large
+from .matmul_device import Chain
+from .matmul_epilogue import OUTPUTS, Epilogue
 
 
 def matmul(
@@ -129,7 +105,7 @@ def matmul(
     operands = _operands(chain, given, bits)
     lead = _check_shapes(chain, operands)
     product = Product(chain, epilogue, split_k, lead)
-    if devices is not None or (run_on == "cuda" and _too_large(product, operands)):
+    if devices is not None or (run_on == "cuda" and too_large(product, operands)):
         from . import panels
 
         return arrays.like(panels.run(product, operands, chosen, devices), A)
@@ -294,134 +270,3 @@ def _check_shapes(chain: Chain, operands: dict[str, Any]) -> tuple[int, ...]:
         raise BadShape(
             f"leading shapes do not broadcast: {shapes}; each dimension must be equal or 1"
         ) from None
-
-
-def _too_large(product: Product, operands: dict[str, Any]) -> bool:
-    """Tell whether host arrays and the result outgrow the device's free memory."""
-    if any(arrays.kind(x) != "numpy" for x in operands.values() if x is not None):
-        return False
-    import cupy
-
-    free, _ = cupy.cuda.runtime.memGetInfo()
-    pool = cupy.get_default_memory_pool()
-    return needed_bytes(product, operands) > int(0.9 * (free + pool.free_bytes()))
-
-
-def needed_bytes(product: Product, operands: dict[str, Any]) -> int:
-    """Return the bytes of device memory that a product takes."""
-    shape = (*product.lead, operands["A"].shape[-2], operands["B"].shape[-1])
-    outputs = int(np.prod(shape, dtype=np.int64)) * np.dtype(product.chain.accumulator).itemsize
-    extra = 0
-    if product.split_k > 1:
-        extra += outputs
-    if product.epilogue.output:
-        extra += outputs // 2
-    return outputs + extra + sum(int(x.nbytes) for x in operands.values() if x is not None)
-
-
-def compute(product: Product, operands: dict[str, Any], backend: str, *, tuned: bool = True) -> Any:
-    """Run a validated product on a resolved backend; returns NumPy, or CuPy from "cuda"."""
-    convert = arrays.to_cupy if backend == "cuda" else arrays.to_numpy
-    lead = product.lead
-    flat = {name: None if x is None else _flat(convert(x), lead) for name, x in operands.items()}
-    matrices = Matrices(flat["A"], flat["B"], flat["C"], None, flat["scale_a"], flat["scale_b"])
-    if product.chain.instruction.sparse:
-        from . import matmul_sparse
-
-        matrices = matmul_sparse.compressed(product.chain, matrices)
-    steps = STEPS[backend]
-    total = None
-    start = None if product.epilogue.scales else matrices.c
-    for part in _parts(product, matrices, start):
-        sums = _chain_of(product.chain, part, backend, tuned)
-        total = sums if total is None else steps.add(product.epilogue, total, sums)
-    if product.epilogue.scales:
-        c = None if matrices.c is None else _dense(matrices.c)
-        total = steps.scale(product.epilogue, total, c)
-    if product.epilogue.output:
-        total = steps.round(product.epilogue, total, product.result_dtype)
-    assert total is not None
-    return total.reshape(*lead, *total.shape[-2:]).view(product.result_dtype)
-
-
-def _flat(x: Any, lead: tuple[int, ...]) -> Any:
-    """Return an operand with one batch dimension, copied only where its strides need it."""
-    if x.shape[:-2] != lead:
-        broadcast = np.broadcast_to if isinstance(x, np.ndarray) else _cupy().broadcast_to
-        x = broadcast(x, (*lead, *x.shape[-2:]))
-    count = int(np.prod(lead, dtype=np.int64))
-    x = x.reshape(count, *x.shape[-2:])
-    # Strides are counted in items.
-    return x if all(s % x.dtype.itemsize == 0 for s in x.strides) else x.copy()
-
-
-def _dense(x: Any) -> Any:
-    library = np if isinstance(x, np.ndarray) else _cupy()
-    return library.ascontiguousarray(x)
-
-
-def _cupy() -> Any:
-    import cupy
-
-    return cupy
-
-
-def _parts(product: Product, x: Matrices, start: Any) -> list[Matrices]:
-    """Return the parts of a split k; the last ones may be shorter, and none is empty."""
-    i, k = product.chain.instruction, x.b.shape[1]
-    instructions = -(-k // i.K)
-    length = -(-instructions // product.split_k) * i.K
-    parts = []
-    for first in range(0, max(k, 1), max(length, 1)):
-        stored = i.products * first // i.K, i.products * (first + length) // i.K
-        blocks = slice(first // 32, (first + length) // 32)
-        parts.append(
-            Matrices(
-                x.a[:, :, stored[0] : stored[1]],
-                x.b[:, first : first + length],
-                start if first == 0 else None,
-                None if x.chosen is None else x.chosen[:, :, stored[0] : stored[1]],
-                None if x.scale_a is None else x.scale_a[:, :, blocks],
-                None if x.scale_b is None else x.scale_b[:, blocks],
-            )
-        )
-    return parts
-
-
-def _chain_of(chain: Chain, x: Matrices, backend: str, tuned: bool) -> Any:
-    """Return the accumulators after one chain, bits (batch, M, N)."""
-    shape = x.a.shape[0], x.a.shape[1], x.b.shape[2]
-    if backend == "numpy":
-        c = np.zeros(shape, chain.accumulator) if x.c is None else x.c.copy()
-        scales = None if x.scale_a is None else (x.scale_a, x.scale_b)
-        return matmul_oracle.chain(
-            chain.instruction, chain.model, chain.modifiers, x.a, x.b, c, x.chosen, scales
-        )
-    if backend == "host":
-        d = np.empty(shape, chain.accumulator)
-        matmul_device.run_host(chain, x, d)
-        return d
-    d = _cupy().empty(shape, chain.accumulator)
-    matmul_device.run_cuda(chain, x, d, tuned=tuned)
-    return d
-
-
-def compare(product: Product, got: Any, want: np.ndarray[Any, Any], backend: str) -> None:
-    """Raise `Mismatch` at the first output that differs, with its place and both bit patterns."""
-    storage = np.dtype(f"u{want.dtype.itemsize}")
-    mine = arrays.to_numpy(got)
-    same = mine.view(storage) == want.view(storage)
-    if product.chain.instruction.formats["D"] != "i32":
-        same |= np.isnan(mine) & np.isnan(want)
-    if same.all():
-        return
-    where = tuple(int(n) for n in np.argwhere(~same)[0])
-    i = product.chain.instruction
-    width = 2 * storage.itemsize
-    codes = [f"{int(x.view(storage)[where]):0{width}X}" for x in (mine, want)]
-    raise Mismatch(
-        f"matmul by {i.mnemonic} ({i.arch}): {backend} and the oracle differ in "
-        f"{int((~same).sum())} of {same.size} outputs; first: {where}: {backend} {codes[0]}, "
-        f"oracle {codes[1]}. Repeat with the same matrices: gpuemu.matmul(A, B, C, "
-        f"instruction=gpuemu.instruction({i.mnemonic!r}, {i.arch!r}), backend='check')"
-    )

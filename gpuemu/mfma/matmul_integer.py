@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..backends import cuda
+from . import matmul_sparse
 from .matmul_device import Chain, Matrices, pointers, problem
 
 # |product| <= 2**14: a sum of this many stays within int32, so that saturation, if there were any,
@@ -44,10 +45,8 @@ def _k_dense(x: Any, rows: int, k: int, row_stride: int, k_stride: int) -> Any:
 
 
 def run(chain: Chain, matrices: Matrices, d: Any) -> bool:
-    """Write D = C + A B modulo 2**32; return False for the sparse instructions, which have no such
-    product.
-    """
-    if chain.instruction.sparse:
+    """Write D = C + A B modulo 2**32, a sparse A as a dense one; return whether it was done."""
+    if chain.instruction.sparse and matrices.b.shape[1] % 4:
         return False
     k = matrices.b.shape[1]
     for batch in range(d.shape[0]):
@@ -57,12 +56,20 @@ def run(chain: Chain, matrices: Matrices, d: Any) -> bool:
     return True
 
 
+def _left(matrices: Matrices, batch: int, part: slice) -> Any:
+    """Return dense columns of A."""
+    if matrices.chosen is None:
+        return matrices.a[batch, :, part]
+    stored = slice(part.start // 2, part.stop // 2)
+    return matmul_sparse.expanded(matrices.a[batch, :, stored], matrices.chosen[batch, :, stored])
+
+
 def _one(matrices: Matrices, d: Any, batch: int, part: slice) -> None:
     import cupy
     from cupy.cuda import device
     from cupy_backends.cuda.libs import cublas
 
-    a, b = matrices.a[batch, :, part], matrices.b[batch, part]
+    a, b = _left(matrices, batch, part), matrices.b[batch, part]
     m, n, k = a.shape[0], b.shape[1], b.shape[0]
     left = _k_dense(a, m, k, *a.strides)
     right = _k_dense(b, n, k, b.strides[1], b.strides[0])
@@ -71,15 +78,18 @@ def _one(matrices: Matrices, d: Any, batch: int, part: slice) -> None:
         matrices.c is None
         and part.start == 0
         and (rows, columns) == (m, n)
-        and d.flags.c_contiguous
+        and d.strides[2] == d.itemsize
+        and d.strides[1] % ROWS_ALIGNED == 0
+        and d[batch].data.ptr % ROWS_ALIGNED == 0
     )
-    total = d[batch].view(cupy.int32) if direct else cupy.empty((rows, columns), cupy.int32)
+    total = d[batch] if direct else cupy.empty((rows, columns), cupy.int32)
     one, zero = np.array(1, np.int32), np.array(0, np.int32)
     # cuBLAS counts by columns: it computes the transpose, right operand first.
     cublas.gemmEx(
         int(device.get_cublas_handle()), 1, 0, columns, rows, depth,
         one.ctypes.data, right.data.ptr, _CUDA_R_8I, depth, left.data.ptr, _CUDA_R_8I, depth,
-        zero.ctypes.data, total.data.ptr, _CUDA_R_32I, columns, _COMPUTE_32I, _DEFAULT,
+        zero.ctypes.data, total.data.ptr, _CUDA_R_32I, total.strides[0] // 4,
+        _COMPUTE_32I, _DEFAULT,
     )  # fmt: skip
     if not direct:
         args = (

@@ -95,13 +95,16 @@ def summary(errors: Array) -> dict[str, Any]:
 
 
 def distance(D: Array, E: Array, other: Instruction) -> dict[str, Any]:
-    """Return in how many outputs two results differ, by how many representable numbers at most."""
+    """Return in how many outputs two results differ, by how many representable numbers at most, and
+    where first and most.
+    """
     both_nan = np.zeros(D.shape, bool) if D.dtype.kind == "i" else np.isnan(D) & np.isnan(E)
     integer = np.dtype(f"i{D.dtype.itemsize}")
     differing = (D.view(integer) != E.view(integer)) & ~both_nan
     steps = np.abs(_ordered(D) - _ordered(E))
     steps = np.where(differing & np.isfinite(D) & np.isfinite(E), steps, 0)
     first = np.argwhere(differing)
+    most = np.unravel_index(int(np.argmax(steps)), steps.shape) if steps.any() else None
     return {
         "instruction": other.mnemonic,
         "arch": other.arch,
@@ -109,6 +112,7 @@ def distance(D: Array, E: Array, other: Instruction) -> dict[str, Any]:
         "differing": int(differing.sum()),
         "max ulp": float(steps.max(initial=0)),
         "first": [int(n) for n in first[0]] if first.size else None,
+        "max at": None if most is None else [int(n) for n in most],
     }
 
 

@@ -23,6 +23,15 @@ MMA_K, STAGES = 8, 5
 FMA_CHUNK = 8
 # Of the aligned product: what keeps accumulators between links, blocks of a multiprocessor.
 KEPT, BLOCKS = "double", 1
+# Of the aligned product of a sparse A: the same, stored k in shared memory, rows of a thread, what
+# holds an item of B.
+SPARSE: dict[str, int | str] = {
+    "KEPT": "double",
+    "BLOCKS": 1,
+    "CHUNK": 16,
+    "PER_THREAD": 4,
+    "VALUE": "u32",
+}
 
 
 @dataclass(frozen=True)
@@ -56,7 +65,7 @@ _ALIGNED = {
 def plan(chain: Chain) -> Tuned | None:
     """Return the tuned kernel of a chain, or None where only the plain one computes it."""
     c = chain.config
-    if c["sparse"] or c["scaled"]:
+    if c["scaled"] or (c["sparse"] and chain.model.algorithm != "aligned"):
         return None
     defines: dict[str, int | str] = {"GPUEMU_CONFIG": ",".join(map(str, c.values()))}
     match chain.model.algorithm:
@@ -90,6 +99,8 @@ def _aligned(c: dict[str, int], defines: dict[str, int | str]) -> Tuned | None:
     narrow = all(c[f"{m}.mantissa_bits"] <= 23 for m in "ab")
     if not (fits and merged and dropped and narrow and 2 <= c["group"] <= 32):
         return None
+    if c["sparse"]:
+        return None if c["interleave"] > 1 and c["dense_grouping"] else _sparse(c, defines)
     chunk = max(16, c["group"])
     extra: dict[str, int | str] = {
         "WORD": "i32" if c["narrow"] else "i64",
@@ -105,6 +116,15 @@ def _aligned(c: dict[str, int], defines: dict[str, int | str]) -> Tuned | None:
         64,
         2 * 2 * chunk * 64 * (8 + 4 + 2),
     )
+
+
+def _sparse(c: dict[str, int], defines: dict[str, int | str]) -> Tuned:
+    extra: dict[str, int | str] = {"WORD": "i32" if c["narrow"] else "i64"}
+    rows, chunk = 16 * int(SPARSE["PER_THREAD"]), int(SPARSE["CHUNK"])
+    value = 8 if SPARSE["VALUE"] == "double" else 4
+    shared = 2 * chunk * (2 * 64 * (value + 2) + rows * 16)
+    name = "matmul_aligned_sparse"
+    return Tuned(f"{name}.cu", name, defines | extra | SPARSE, rows, 64, shared)
 
 
 def _is_pairwise(c: dict[str, int]) -> bool:

@@ -9,9 +9,6 @@
 #define __noinline__ __attribute__((noinline))
 #define DYNAMIC_SHARED(name) alignas(16) static unsigned char name[200 * 1024]
 
-struct alignas(8) uint2 {
-  unsigned x, y;
-};
 struct alignas(16) float4 {
   float x, y, z, w;
 };

@@ -79,3 +79,9 @@ def dense_2_4(fmt: Any, shape: tuple[int, ...], kind: str, rng: np.random.Genera
 def columns_dense(x: Array) -> Array:
     """Return the same matrices with their columns dense in memory."""
     return np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2)
+
+
+def places(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    """Return the places of stored items in their groups of four: two a group, ascending."""
+    pairs = np.array([(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)], np.uint8)
+    return pairs[rng.integers(0, 6, (*shape[:-1], shape[-1] // 2))].reshape(shape)

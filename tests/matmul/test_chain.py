@@ -116,6 +116,8 @@ def test_config_matches_the_host_build() -> None:
         ("v_mfma_f64_16x16x4_f64", "gfx942"),
         ("v_mfma_f32_32x32x8f16", "gfx90a"),
         ("v_mfma_f32_32x32x4bf16", "gfx908"),
+        ("v_smfmac_f32_16x16x32_f16", "gfx942"),
+        ("v_smfmac_f32_16x16x64_fp8_fp8", "gfx942"),
     ],
 )
 def test_kernels_compile(mnemonic: str, on: str, arch: str) -> None:
@@ -127,5 +129,5 @@ def test_kernels_compile(mnemonic: str, on: str, arch: str) -> None:
     assert cuda.cubin(tuned.source, tuned.defines, arch)
     source, defines, _ = matmul_device.plain_source(chain)
     assert cuda.cubin(source, defines, arch)
-    for shared in ("matmul_bytes.cu", "matmul_epilogue.cu"):
+    for shared in ("matmul_bytes.cu", "matmul_epilogue.cu", "matmul_sparse.cu"):
         assert cuda.cubin(shared, {}, arch)

@@ -50,6 +50,41 @@ def test_command(files: Path) -> None:
     assert facts["compare"][0]["differing"] == int((D != E).sum()) > 0
     assert facts["compare"][0]["first"] == [int(n) for n in np.argwhere(E != D)[0]]
     assert facts["errors"]["outputs"] == 30
+    table = CliRunner().invoke(build(), [x for x in line if x != "--json"], env={"COLUMNS": "80"})
+    assert f"{int((D != E).sum())} of 30" in table.output
+    assert max(map(len, table.output.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float8_e4m3fn"])
+def test_safetensors(tmp_path: Path, dtype: str) -> None:
+    pytest.importorskip("safetensors", reason="safetensors is not installed")
+    rng = np.random.default_rng(0)
+    A, B = (rng.standard_normal(s).astype(dtype) for s in ((4, 40), (40, 5)))
+    code = {"float16": "F16", "bfloat16": "BF16", "float8_e4m3fn": "F8_E4M3"}[dtype]
+    size = A.nbytes
+    header = json.dumps(
+        {
+            "A": {"dtype": code, "shape": A.shape, "data_offsets": [0, size]},
+            "B": {"dtype": code, "shape": B.shape, "data_offsets": [size, size + B.nbytes]},
+        }
+    ).encode()
+    file, out = tmp_path / "both.safetensors", tmp_path / "d.npy"
+    file.write_bytes(len(header).to_bytes(8, "little") + header + A.tobytes() + B.tobytes())
+    names = {"float16": "32x32x8_f16", "bfloat16": "32x32x8_bf16"}
+    mnemonic = f"v_mfma_f32_{names.get(dtype, '16x16x32_fp8_fp8')}"
+    line = ["matmul", mnemonic, str(file), str(file), "-a", "gfx950", "-o", str(out)]
+    result = CliRunner().invoke(build(), [*line, "--backend", "numpy"])
+    assert result.exit_code == 0, result.output
+    want = matmul(A, B, instruction=gpuemu.instruction(mnemonic, "gfx950"), backend="numpy")
+    assert np.array_equal(np.load(out), want)
+
+
+def test_broken_safetensors_is_bad_use(tmp_path: Path) -> None:
+    pytest.importorskip("safetensors", reason="safetensors is not installed")
+    (tmp_path / "x.safetensors").write_bytes(b"nothing of the kind")
+    line = ["matmul", F16.mnemonic, *2 * [str(tmp_path / "x.safetensors")], "-a", "gfx942"]
+    result = CliRunner().invoke(build(), line)
+    assert result.exit_code == 2
 
 
 def test_missing_file_is_bad_use(files: Path) -> None:
@@ -80,6 +115,10 @@ def test_distance_counts_representable_numbers() -> None:
     E = np.array([np.nextafter(np.float32(1), np.float32(2)), 0.0, np.nan, 2.0], np.float32)
     found = statistics.distance(D, E, F16)
     assert (found["differing"], found["max ulp"], found["first"]) == (2, 1.0, [0])
+    assert found["max at"] == [0]
+    away = statistics.distance(D, np.array([1, 0, 3, 4], np.float32), F16)
+    assert (away["max at"], away["first"]) == ([3], [1])
+    assert statistics.distance(D, D.copy(), F16)["max at"] is None
 
 
 def test_counterparts() -> None:

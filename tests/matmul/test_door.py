@@ -10,9 +10,10 @@ import pytest
 
 import gpuemu
 from gpuemu import errors
-from gpuemu.mfma import panels
+from gpuemu.mfma import matmul_compute, panels
 from gpuemu.mfma.matmul import matmul
 from gpuemu.mfma.matmul_epilogue import STEPS, Epilogue
+from gpuemu.mfma.matmul_pieces import Cost, plan
 
 F16 = gpuemu.instruction("v_mfma_f32_32x32x8_f16", "gfx942")
 I8 = gpuemu.instruction("v_mfma_i32_32x32x16_i8", "gfx942")
@@ -185,15 +186,47 @@ def test_panels_cover_every_output_once() -> None:
         (1, 1, 1, 60, 8),
     ):
         seen = np.zeros((batches, m, n), int)
-        for p in panels.plan(batches, m, n, 16, 16, 12, budget, least):
+        for p in plan(batches, m, n, Cost(16, 16, 12), budget, least):
             rows, columns = p.rows.stop - p.rows.start, p.columns.stop - p.columns.start
             assert (p.batch.stop - p.batch.start) * (
                 rows * 16 + columns * 16 + rows * columns * 12
             ) <= budget
-            seen[p.batch, p.rows, p.columns] += 1
+            seen[p.place] += 1
         assert (seen == 1).all()
     with pytest.raises(errors.BadValue, match="of device memory"):
-        panels.plan(1, 8, 8, 1000, 1000, 12, 500, 1)
+        plan(1, 8, 8, Cost(1000, 1000, 12), 500)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_pieces_give_the_same_bits(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    A, B = halves(2, 300, 72), halves(72, 200, seed=1)
+    C = halves(300, 200, seed=2).astype(np.float32)
+    sparse = A.copy().reshape(2, 300, 18, 4)
+    sparse[..., :2] = 0
+    rng = np.random.default_rng(0)
+    A8, B8 = (rng.integers(-128, 128, s, dtype=np.int8) for s in ((300, 72), (72, 200)))
+    calls: list[tuple[Any, Any, Any, dict[str, Any]]] = [
+        (A, B, C, {"instruction": F16, "split_k": 3}),
+        (A, B, C, {"instruction": F16, "alpha": 2.0, "output": "bf16"}),
+        (sparse.reshape(2, 300, 72), B, C, {"instruction": SPARSE}),
+        (A8, B8, None, {"instruction": I8}),
+        (A8, B8, C.astype(np.int32), {"instruction": I8, "split_k": 2}),
+    ]
+    pieces: list[Any] = []
+
+    def recorded(*args: Any) -> list[Any]:
+        pieces[:] = plan(*args)
+        return pieces
+
+    for a, b, c, options in calls:
+        want = matmul(a, b, c, backend=backend, **options)
+        with monkeypatch.context() as patched:
+            for name, value in (("LARGE", 0), ("SHARE", 40), ("LEAST", (64, 64))):
+                patched.setattr(matmul_compute, name, value)
+            patched.setattr(matmul_compute, "plan", recorded)
+            got = matmul(a, b, c, backend=backend, **options)
+        assert len(pieces) > 2
+        assert np.array_equal(got.view(np.uint8), want.view(np.uint8)), options
 
 
 @pytest.mark.gpu
@@ -209,6 +242,46 @@ def test_panels_and_devices_give_the_same_bits(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(panels, "_budget", lambda number: 300_000)
     got = matmul(A, B, C, instruction=F16, backend="cuda", output="bf16", devices=[0])
     assert np.array_equal(got.view(np.uint16), want.view(np.uint16))
+
+
+@pytest.mark.gpu
+def test_two_devices_give_the_same_bits() -> None:
+    import cupy
+
+    if cupy.cuda.runtime.getDeviceCount() < 2:
+        pytest.skip("this machine has one GPU; devices=[0, 1] wants two")
+    for lead, m in (((), 1000), ((3,), 130), ((2, 2), 5)):
+        A, B = halves(*lead, m, 200), halves(*lead, 200, 300, seed=1)
+        want = matmul(A, B, instruction=F16, backend="cuda")
+        for devices in ([0, 1], [1, 0], [1]):
+            got = matmul(A, B, instruction=F16, backend="cuda", devices=devices)
+            assert np.array_equal(got.view(np.uint32), want.view(np.uint32)), (lead, devices)
+    on_device = cupy.asarray(A), cupy.asarray(B)
+    got = matmul(*on_device, instruction=F16, devices=[0, 1])
+    assert isinstance(got, cupy.ndarray)
+    assert np.array_equal(got.get().view(np.uint32), want.view(np.uint32))
+
+
+@pytest.mark.gpu
+def test_memory_beside_operands_and_result() -> None:
+    """At most a tenth of them, of products over 1 GiB."""
+    import cupy
+
+    pool = cupy.get_default_memory_pool()
+    m, n, k = 16384, 16384, 256
+    calls: list[tuple[Any, dict[str, Any]]] = [
+        (cupy.float16, {"instruction": F16, "split_k": 4}),
+        (cupy.float16, {"instruction": F16, "output": "f16", "alpha": 0.5}),
+        (cupy.int8, {"instruction": I8}),
+    ]
+    for dtype, options in calls:
+        A, B = cupy.ones((m, k), dtype), cupy.ones((k, n), dtype)
+        C = None if dtype == cupy.float16 else cupy.ones((m, n), cupy.int32)
+        pool.free_all_blocks()
+        before, held = pool.total_bytes(), sum(x.nbytes for x in (A, B, C) if x is not None)
+        D = matmul(A, B, C, **options)
+        assert pool.total_bytes() - before <= D.nbytes + (held + D.nbytes) // 10, options
+        del A, B, C, D
 
 
 @pytest.mark.gpu

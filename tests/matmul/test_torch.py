@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -15,6 +17,13 @@ import gpuemu.torch as bridge  # noqa: E402
 F16 = gpuemu.instruction("v_mfma_f32_32x32x8_f16", "gfx942")
 BF16 = gpuemu.instruction("v_mfma_f32_32x32x8_bf16", "gfx942")
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
+
+
+def numpy_product(a: Any, b: Any) -> Any:
+    """Return the oracle's product of bfloat16 tensors, as a float32 tensor."""
+    images = [x.detach().cpu().contiguous().view(torch.int16).numpy() for x in (a, b)]
+    bits = [x.view(np.uint16) for x in images]
+    return torch.from_numpy(matmul(*bits, instruction=BF16, bits=True, backend="numpy"))
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -39,15 +48,15 @@ def test_linear(device: str) -> None:
     x = torch.randn(2, 3, 16, device=device).bfloat16().requires_grad_()
     w = torch.randn(4, 16, device=device).bfloat16().requires_grad_()
     bias = torch.randn(4, device=device).bfloat16()
+    g = torch.randn(2, 3, 4, device=device).bfloat16()
     y = bridge.linear(x, w, bias, instruction=BF16)
-    assert y.shape == (2, 3, 4)
-    assert y.dtype == torch.bfloat16
-    y.float().sum().backward()
-    assert x.grad is not None
-    assert w.grad.shape == w.shape
-    assert torch.allclose(
-        y.float(), torch.nn.functional.linear(x.float(), w.float(), bias.float()), atol=0.2
-    )
+    y.backward(g)
+    rows, gradient = x.detach().reshape(6, 16), g.reshape(6, 4)
+    product = numpy_product(rows, w.detach().T).bfloat16().to(device)
+    assert torch.equal(y.reshape(6, 4), product + bias)
+    assert torch.equal(x.grad.reshape(6, 16).cpu(), numpy_product(gradient, w).bfloat16())
+    # The transpose is what autograd turns back into the weight's own order.
+    assert torch.equal(w.grad.T.cpu(), numpy_product(rows.T, gradient).bfloat16())
 
 
 def test_dtype_is_checked() -> None:

@@ -45,7 +45,7 @@ def overhead() -> Results:
     """Time what one call costs the CPU: many small products, enqueued without waiting."""
     import cupy
 
-    from gpuemu.gemm.emulation import cublaslt, device_products, device_steps, emulated_matmul
+    from gpuemu.gemm.emulation import cublaslt, device_products, emulated_matmul, repeats
 
     a = cupy.random.standard_normal((256, 256)).astype(np.float32)
     calls = {
@@ -56,10 +56,10 @@ def overhead() -> Results:
     }
     result = {f"{name}, us": _enqueue_us(call) for name, call in calls.items()}
     saved, device_products.DIRECT_LIMIT = device_products.DIRECT_LIMIT, 0
-    device_steps.program.cache_clear()
+    repeats.forget()
     result["slices 23 through gemmEx, us"] = _enqueue_us(calls["slices 23"])
     device_products.DIRECT_LIMIT = saved
-    device_steps.program.cache_clear()
+    repeats.forget()
     product = cublaslt.Product(256, 256, 256, 0, 1 << 20, 2 << 20, 256, 256)
     memory = cupy.cuda.alloc(8 << 20)
     stream = cupy.cuda.get_current_stream().ptr
@@ -88,29 +88,37 @@ def _enqueue_us(call: Callable[[], Any]) -> float:
 
 
 def engines() -> list[Results]:
-    """Time whole products with the int8 ones through cublasLt, and through cublasGemmEx."""
+    """Time products in one kernel, and with int8 products through cublasLt or cublasGemmEx."""
     import cupy
 
-    from gpuemu.gemm.emulation import device_products, device_steps, emulated_matmul, tuning
+    from gpuemu.gemm.emulation import (
+        device_fused,
+        device_products,
+        emulated_matmul,
+        repeats,
+        tuning,
+    )
 
     rows = []
-    saved = device_products.DIRECT_LIMIT
+    saved = device_fused.LIMIT, device_products.DIRECT_LIMIT
+    every, none = 1 << 60, 0
     for size in (1024, 2048, 3000, 4096, 8192):
         for dtype, scheme, bits in ((np.float32, "slices", 23), (np.float64, "crt", 52)):
             a, b = (cupy.random.standard_normal((size, size)).astype(dtype) for _ in range(2))
             row: Results = {"n": size, "dtype": np.dtype(dtype).name, "scheme": scheme}
-            for name, limit in (("cublasLt", 1 << 60), ("gemmEx", 0)):
-                device_products.DIRECT_LIMIT = limit
-                device_steps.program.cache_clear()
+            named = {"cublasLt": (none, every), "gemmEx": (none, none)}
+            if scheme == "slices":
+                named["one kernel"] = (every, none)
+            for name, limits in named.items():
+                device_fused.LIMIT, device_products.DIRECT_LIMIT = limits
+                repeats.forget()
                 call = partial(emulated_matmul, a, b, mantissa_bits=bits, scheme=scheme)
                 row[f"{name}, ms"] = tuning.median_ms(call, 7)
             rows.append(row)
-            print(
-                f"engines {row['dtype']:8} {size:6} {scheme:6}: "
-                f"cublasLt {row['cublasLt, ms']:.3f} ms, gemmEx {row['gemmEx, ms']:.3f} ms"
-            )
-    device_products.DIRECT_LIMIT = saved
-    device_steps.program.cache_clear()
+            times = ", ".join(f"{name} {row[f'{name}, ms']:.3f} ms" for name in named)
+            print(f"engines {row['dtype']:8} {size:6} {scheme:6}: {times}")
+    device_fused.LIMIT, device_products.DIRECT_LIMIT = saved
+    repeats.forget()
     return rows
 
 
@@ -121,8 +129,8 @@ def sweep(size: int) -> list[Results]:
     from gpuemu.gemm.emulation import (
         device_plan,
         device_products,
-        device_steps,
         emulated_matmul,
+        repeats,
         tuning,
     )
 
@@ -142,7 +150,7 @@ def sweep(size: int) -> list[Results]:
                     continue
                 device_plan.ROW_BLOCK = device_plan.SMALLEST_ROW_BLOCK = block
                 device_products.BATCHED_LIMIT = 1 << 60 if batched else 0
-                device_steps.program.cache_clear()
+                repeats.forget()
                 ms = tuning.median_ms(
                     partial(emulated_matmul, a, b, mantissa_bits=bits, scheme=scheme), 5
                 )
@@ -162,7 +170,7 @@ def sweep(size: int) -> list[Results]:
                 )
         cupy.get_default_memory_pool().free_all_blocks()
     device_plan.ROW_BLOCK, device_plan.SMALLEST_ROW_BLOCK, device_products.BATCHED_LIMIT = saved
-    device_steps.program.cache_clear()
+    repeats.forget()
     return rows
 
 

@@ -165,7 +165,13 @@ def _floors(size: int, itemsize: int, report: Any) -> dict[str, float]:
     encode = size * size * (itemsize + report.planes) / COPY_BYTES_PER_MS
     recombine = size * size * (itemsize + 4 * report.planes) / COPY_BYTES_PER_MS
     products = 2.0 * size**3 * report.products / INT8_OPERATIONS_PER_MS
-    return {"encode A": encode, "encode B": encode, "products": products, "recombine": recombine}
+    return {
+        "encode A": encode,
+        "encode B": encode,
+        "products": products,
+        "recombine": recombine,
+        "products and recombine": products,
+    }
 
 
 def automatic() -> list[Results]:

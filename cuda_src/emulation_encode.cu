@@ -17,6 +17,9 @@ using Encoder = ResidueEncoder<Bits, PLANE_COUNT, USE_WEIGHTS != 0>;
 // threads share a multiprocessor and one loads while the other computes.
 constexpr int CHUNKS = ELEMENT_BITS == 32 ? 8 : 4;
 
+// Blocks of `encode_columns` on a multiprocessor: many planes want more registers than half of it.
+constexpr int COLUMN_BLOCKS = PLANE_COUNT > 8 ? 1 : 2;
+
 struct Quad {
   Bits v[4];
 };
@@ -44,18 +47,18 @@ __device__ __forceinline__ bool is_aligned(const void* p) { return ((u64)p & 15)
 __device__ __forceinline__ u64 larger(u64 a, u64 b) { return a > b ? a : b; }
 __device__ __forceinline__ u64 total(u64 a, u64 b) { return a + b; }
 
-// The reduction of every thread's x over the block, in every thread.
-template <u64 (*COMBINE)(u64, u64)>
+// The reduction of x over the threads of a block that are equal modulo KEPT, in each of them.
+template <int KEPT, u64 (*COMBINE)(u64, u64)>
 __device__ u64 block_reduce(u64 x) {
-  __shared__ u64 partial[32];
-  UNROLL for (int step = 16; step > 0; step >>= 1) {
+  __shared__ u64 partial[32][KEPT];
+  UNROLL for (int step = 16; step >= KEPT; step >>= 1) {
     x = COMBINE(x, __shfl_xor_sync(0xFFFFFFFFu, x, step));
   }
   __syncthreads();
-  if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = x;
+  if (threadIdx.x % 32 < KEPT) partial[threadIdx.x / 32][threadIdx.x % 32] = x;
   __syncthreads();
-  x = partial[0];
-  for (int w = 1; w < blockDim.x / 32; ++w) x = COMBINE(x, partial[w]);
+  x = partial[0][threadIdx.x % KEPT];
+  for (int w = 1; w < blockDim.x / 32; ++w) x = COMBINE(x, partial[w][threadIdx.x % KEPT]);
   return x;
 }
 
@@ -104,7 +107,7 @@ extern "C" __global__ void __launch_bounds__(512, 2)
   for (i32 k = start + CHUNKS * step; k < length; k += step) {
     maximum = quad_maximum(load_quad(x + k, length - k, aligned), maximum);
   }
-  maximum = widen((Bits)block_reduce<larger>(maximum));
+  maximum = widen((Bits)block_reduce<1, larger>(maximum));
 
   u64 norm = 0;
   if (Encoder::NEEDS_NORM && maximum >> 52 != 2047) {
@@ -113,7 +116,7 @@ extern "C" __global__ void __launch_bounds__(512, 2)
     for (i32 k = start + CHUNKS * step; k < length; k += step) {
       norm += quad_norm(load_quad(x + k, length - k, aligned), unit);
     }
-    norm = block_reduce<total>(norm);
+    norm = block_reduce<1, total>(norm);
   }
   const i32 exponent = Encoder::exponent(maximum, norm, at.limit, at.limit_exponent);
   if (threadIdx.x == 0) call.exponents[at.exponents + row] = exponent;
@@ -127,115 +130,92 @@ extern "C" __global__ void __launch_bounds__(512, 2)
   }
 }
 
-constexpr int COLUMN_ROWS = 256;  // values of k that a block of the column passes takes
+// One block takes one 32-byte sector of every row of x: that many vectors, whose k is the slow
+// index. A thread takes RUN neighbours along k of one vector at a time, so that the eight bytes it
+// writes to a plane fill sectors with its neighbours'.
+constexpr int SECTOR = 32 / (int)sizeof(Bits), RUN = 8;
+constexpr int RUNS = 4 * CHUNKS / RUN;  // that a thread keeps in registers
 
-// Largest magnitude bits of every column, k being the slow index; the maxima start at zero.
-// Block: 32 x 8 threads for 128 columns.
-extern "C" __global__ void column_maxima(const Call call, const EncodeStep at) {
-  __shared__ Bits partial[8][128];
-  const Bits* __restrict__ x = (at.right ? call.b : call.a) + at.first;
-  const i64 stride = at.stride;
-  const i32 length = at.length, columns = at.vectors;
-  Bits* maxima = reinterpret_cast<Bits*>(call.workspace + at.maxima);
-  const i32 column = blockIdx.x * 128 + 4 * threadIdx.x;
-  const i32 last = min_of(length, (i32)(blockIdx.y + 1) * COLUMN_ROWS);
-  const bool aligned = is_aligned(x + column) && (stride * sizeof(Bits)) % 16 == 0;
-  Bits m[4] = {};
-  _Pragma("unroll 8") for (i32 k = blockIdx.y * COLUMN_ROWS + threadIdx.y; k < last; k += 8) {
-    const Quad q = load_quad(x + k * stride + column, columns - column, aligned);
-    UNROLL for (int j = 0; j < 4; ++j) m[j] = max_of(m[j], absolute(q.v[j]));
-  }
-  UNROLL for (int j = 0; j < 4; ++j) partial[threadIdx.y][4 * threadIdx.x + j] = m[j];
-  __syncthreads();
-  const i32 own = threadIdx.y * 32 + threadIdx.x;
-  if (own < 128 && blockIdx.x * 128 + own < columns) {
-    Bits best = 0;
-    UNROLL for (int w = 0; w < 8; ++w) best = max_of(best, partial[w][own]);
-    atomicMax(maxima + blockIdx.x * 128 + own, best);
-  }
+struct Run {
+  Quad quad[RUN / 4];
+};
+
+__device__ __forceinline__ Run load_run(const Bits* x, i64 stride, i32 left) {
+  Run run;
+  UNROLL for (int j = 0; j < RUN; ++j) run.quad[j / 4].v[j % 4] = j < left ? x[j * stride] : 0;
+  return run;
 }
 
-#if SCHEME == 1
-// Sum of squared norm terms of every column; the norms start at zero. Blocks as above.
-extern "C" __global__ void column_norms(const Call call, const EncodeStep at) {
-  __shared__ u64 partial[8][128];
-  const Bits* __restrict__ x = (at.right ? call.b : call.a) + at.first;
-  const i64 stride = at.stride;
-  const i32 length = at.length, columns = at.vectors;
-  const Bits* maxima = reinterpret_cast<const Bits*>(call.workspace + at.maxima);
-  u64* norms = reinterpret_cast<u64*>(call.workspace + at.norms);
-  const i32 column = blockIdx.x * 128 + 4 * threadIdx.x;
-  const i32 last = min_of(length, (i32)(blockIdx.y + 1) * COLUMN_ROWS);
-  const bool aligned = is_aligned(x + column) && (stride * sizeof(Bits)) % 16 == 0;
-  Scale unit[4];
-  u64 sum[4] = {};
-  UNROLL for (int j = 0; j < 4; ++j) {
-    const u64 maximum = column + j < columns ? widen(maxima[column + j]) : 0;
-    unit[j] = norm_unit(maximum >> 52 == 2047 ? 2048 : bit_width(maximum));
-  }
-  _Pragma("unroll 8") for (i32 k = blockIdx.y * COLUMN_ROWS + threadIdx.y; k < last; k += 8) {
-    const Quad q = load_quad(x + k * stride + column, columns - column, aligned);
-    UNROLL for (int j = 0; j < 4; ++j) {
-      const u32 term = norm_term(q.v[j], unit[j]);
-      sum[j] += (u64)term * term;
-    }
-  }
-  UNROLL for (int j = 0; j < 4; ++j) partial[threadIdx.y][4 * threadIdx.x + j] = sum[j];
-  __syncthreads();
-  const i32 own = threadIdx.y * 32 + threadIdx.x;
-  if (own < 128 && blockIdx.x * 128 + own < columns) {
-    u64 all = 0;
-    UNROLL for (int w = 0; w < 8; ++w) all += partial[w][own];
-    atomicAdd(norms + blockIdx.x * 128 + own, all);
-  }
+__device__ __forceinline__ u64 run_maximum(const Run& run, u64 so_far) {
+  UNROLL for (int q = 0; q < RUN / 4; ++q) so_far = quad_maximum(run.quad[q], so_far);
+  return so_far;
 }
-#endif
 
-constexpr int TILE_QUADS =
-    PLANE_COUNT <= 8 ? 32 : 16;  // quads along k of a transposing tile: shared memory < 48 KiB
+__device__ __forceinline__ u64 run_norm(const Run& run, Scale unit) {
+  u64 sum = 0;
+  UNROLL for (int q = 0; q < RUN / 4; ++q) sum += quad_norm(run.quad[q], unit);
+  return sum;
+}
 
-// Transposes while encoding: a block takes 32 columns and 4 * TILE_QUADS values of k. 256 threads.
-extern "C" __global__ void __launch_bounds__(256)
-    encode_columns(const Call call, const EncodeStep at) {
-  __shared__ u32 tile[PLANE_COUNT][32][TILE_QUADS + 1];
-  const Bits* __restrict__ x = (at.right ? call.b : call.a) + at.first;
-  const i64 stride = at.stride, vector_stride = at.vector_stride, plane_stride = at.plane_stride;
-  const i32 length = at.length, padded = at.padded, columns = at.vectors;
-  const Bits* maxima = reinterpret_cast<const Bits*>(call.workspace + at.maxima);
-  const u64* norms = reinterpret_cast<const u64*>(call.workspace + at.norms);
-  i8* __restrict__ out = call.workspace + at.out;
-  const i32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const i32 first_column = blockIdx.x * 32, column = first_column + lane;
-  const i32 first_k = blockIdx.y * 4 * TILE_QUADS;
-  const bool inside = column < columns;
-
-  Quad kept[TILE_QUADS / 8];
-  UNROLL for (int i = 0; i < TILE_QUADS / 8; ++i) {
-    const i32 k = first_k + 4 * (warp + 8 * i);
-    UNROLL for (int j = 0; j < 4; ++j) {
-      kept[i].v[j] = inside && k + j < length ? x[(k + j) * stride + column] : 0;
-    }
+__device__ __forceinline__ void store_run(const Run& run, i32 exponent, i8* out, i64 plane_stride) {
+  u32 low[PLANE_COUNT] = {}, high[PLANE_COUNT] = {};
+  if (exponent != NONFINITE) {
+    Encoder::encode(run.quad[0].v, exponent, low);
+    Encoder::encode(run.quad[1].v, exponent, high);
   }
-  const u64 maximum = inside ? widen(maxima[column]) : 0;
-  const u64 norm = Encoder::NEEDS_NORM && inside ? norms[column] : 0;
-  const i32 exponent = Encoder::exponent(maximum, norm, at.limit, at.limit_exponent);
-  if (blockIdx.y == 0 && warp == 0 && inside) call.exponents[at.exponents + column] = exponent;
-  UNROLL for (int i = 0; i < TILE_QUADS / 8; ++i) {
-    u32 word[PLANE_COUNT] = {};
-    if (exponent != NONFINITE) Encoder::encode(kept[i].v, exponent, word);
-    UNROLL for (int p = 0; p < PLANE_COUNT; ++p) tile[p][lane][warp + 8 * i] = word[p];
-  }
-  __syncthreads();
-
-  constexpr int ROWS = 32 / TILE_QUADS;  // columns of x that one warp writes at a time
-  const i32 quad = lane % TILE_QUADS, k = first_k + 4 * quad;
-  if (k >= padded) return;
   UNROLL for (int p = 0; p < PLANE_COUNT; ++p) {
-    for (int n = warp * ROWS + lane / TILE_QUADS; n < 32; n += 8 * ROWS) {
-      if (first_column + n < columns) {
-        i8* to = out + (first_column + n) * vector_stride + p * plane_stride + k;
-        *reinterpret_cast<u32*>(to) = tile[p][n][quad];
+    *reinterpret_cast<uint2*>(out + p * plane_stride) = {low[p], high[p]};
+  }
+}
+
+// Vectors with k apart in memory. As above: what does not fit the registers is read again from L2,
+// in the reverse order, so that what was read last is there.
+extern "C" __global__ void __launch_bounds__(512, COLUMN_BLOCKS)
+    encode_columns(const Call call, const EncodeStep at) {
+  const i32 column = blockIdx.x * SECTOR + threadIdx.x % SECTOR;
+  const i64 stride = at.stride, plane_stride = at.plane_stride;
+  const i32 padded = at.padded, length = column < at.vectors ? at.length : 0;
+  const Bits* __restrict__ x = (at.right ? call.b : call.a) + at.first + column;
+  i8* __restrict__ out = call.workspace + at.out + column * at.vector_stride;
+  const i32 step = blockDim.x / SECTOR * RUN, start = threadIdx.x / SECTOR * RUN;
+  const i32 more = start + RUNS * step;  // the first k that is not kept
+  const i32 rest = more < padded ? (padded - 1 - more) / step + 1 : 0;
+
+  Run kept[RUNS];
+  u64 maximum = 0;
+  UNROLL for (int r = 0; r < RUNS; ++r) {
+    const i32 k = start + r * step;
+    kept[r] = load_run(x + k * stride, stride, length - k);
+  }
+  UNROLL for (int r = 0; r < RUNS; ++r) { maximum = run_maximum(kept[r], maximum); }
+  for (i32 i = 0; i < rest; ++i) {
+    const i32 k = more + i * step;
+    maximum = run_maximum(load_run(x + k * stride, stride, length - k), maximum);
+  }
+  maximum = widen((Bits)block_reduce<SECTOR, larger>(maximum));
+
+  u64 norm = 0;
+  if (Encoder::NEEDS_NORM) {
+    if (maximum >> 52 != 2047) {
+      const Scale unit = norm_unit(bit_width(maximum));
+      UNROLL for (int r = 0; r < RUNS; ++r) { norm += run_norm(kept[r], unit); }
+      for (i32 i = rest - 1; i >= 0; --i) {
+        const i32 k = more + i * step;
+        norm += run_norm(load_run(x + k * stride, stride, length - k), unit);
       }
     }
+    norm = block_reduce<SECTOR, total>(norm);
+  }
+  if (column >= at.vectors) return;
+  const i32 exponent = Encoder::exponent(maximum, norm, at.limit, at.limit_exponent);
+  if (threadIdx.x < SECTOR) call.exponents[at.exponents + column] = exponent;
+
+  UNROLL for (int r = 0; r < RUNS; ++r) {
+    const i32 k = start + r * step;
+    if (k < padded) store_run(kept[r], exponent, out + k, plane_stride);
+  }
+  for (i32 i = 0; i < rest; ++i) {
+    const i32 k = more + (Encoder::NEEDS_NORM ? i : rest - 1 - i) * step;
+    store_run(load_run(x + k * stride, stride, length - k), exponent, out + k, plane_stride);
   }
 }

@@ -22,12 +22,11 @@ struct Call {
 };
 
 // What a plan fixes for one encoding. Offsets and strides count elements of the array they are in
-// (`out`, `maxima`, `norms`: bytes of the workspace).
+// (`out`: bytes of the workspace).
 struct EncodeStep {
   i64 first;   // the first vector's first element
   i64 stride;  // between vectors where k is contiguous, else between neighbours along k
   i64 out, vector_stride, plane_stride;
-  i64 maxima, norms;
   i32 right;  // 0: rows of A, 1: columns of B
   i32 length, padded, vectors;
   i32 exponents;

@@ -28,6 +28,9 @@ struct alignas(16) int4 {
 struct alignas(8) int2 {
   int x, y;
 };
+struct alignas(8) uint2 {
+  unsigned x, y;
+};
 struct alignas(16) ulonglong2 {
   unsigned long long x, y;
 };
@@ -55,11 +58,6 @@ template <class T>
 void atomicMax(T* address, T value) {
   const std::lock_guard<std::mutex> guard(threads::lock);
   if (*address < value) *address = value;
-}
-template <class T>
-void atomicAdd(T* address, T value) {
-  const std::lock_guard<std::mutex> guard(threads::lock);
-  *address += value;
 }
 template <class T>
 T __ldcs(const T* address) {

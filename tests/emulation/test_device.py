@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 from gpuemu.errors import BadValue
-from gpuemu.gemm.emulation import device_plan, device_steps, emulated_matmul, emulation_report
+from gpuemu.gemm.emulation import (
+    device_fused,
+    device_plan,
+    device_steps,
+    emulated_matmul,
+    emulation_report,
+)
 
 from . import simulator
 
@@ -60,8 +66,10 @@ def test_longer_than_registers(cuda_path: str, scheme: str, bits: int, dtype: An
     emulated_matmul(a.copy(), b, mantissa_bits=bits, scheme=scheme, backend="check")
 
 
-def test_blocks_and_batches(cuda_path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("buffers", [1, 2])
+def test_blocks_and_batches(cuda_path: str, buffers: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A workspace too small for the whole cuts rows and columns; a batch runs one by one."""
+    monkeypatch.setattr(device_plan, "BUFFERS", buffers)
     monkeypatch.setattr(device_plan, "SMALLEST_BLOCK", 16)
     monkeypatch.setattr(device_plan, "ROW_BLOCK", 32)
     device_steps.program.cache_clear()
@@ -119,6 +127,55 @@ def test_nonfinite_rows_are_counted(cuda_path: str) -> None:
     emulated_matmul(a, b, backend="cuda")
     report = emulation_report()
     assert (report.rows_native, report.columns_native) == (1, 2)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("bits", [7, 15, 23])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_fused_kernel(bits: int, order: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole and ragged tiles, K below and above the stages in flight, the epilogue, specials."""
+    monkeypatch.setattr(device_fused, "LIMIT", 4096**3)
+    device_steps.program.cache_clear()
+    for m, n, k in ((1, 1, 1), (128, 128, 64), (77, 131, 70), (200, 300, 1000), (129, 257, 5000)):
+        a, b, c = operands("special", np.float32, m, n, k)
+        b = np.asarray(b, order=order)
+        emulated_matmul(a, b, c, 1.5, -0.3, mantissa_bits=bits, backend="check")
+        planes = emulation_report().planes
+        only_slices = planes * (m + n + 32) * (k + 16) + 2 * device_plan.ALIGNMENT
+        assert emulation_report().workspace_bytes <= only_slices
+    device_steps.program.cache_clear()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("scheme", "bits", "dtype"), SCHEMES)
+def test_without_the_fused_kernel(
+    scheme: str, bits: int, dtype: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Planes in memory and blocks beside each other give the bits of the oracle, every time."""
+    monkeypatch.setattr(device_fused, "LIMIT", 0)
+    monkeypatch.setattr(device_plan, "BUFFERS", 2)
+    monkeypatch.setattr(device_plan, "ROW_BLOCK", 48)
+    device_steps.program.cache_clear()
+    for _ in range(3):
+        a, b, c = operands("rows", dtype, 300, 140, 200)
+        emulated_matmul(a, b, c, -1.5, 0.75, mantissa_bits=bits, scheme=scheme, backend="check")
+        assert emulation_report().blocks[0] == 48
+    device_steps.program.cache_clear()
+
+
+def test_what_the_fused_kernel_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device_fused, "available", lambda: True)
+    monkeypatch.setattr(device_fused, "LIMIT", 4096**3)
+    square = (512, 512, 512)
+    assert device_fused.wanted(4, False, 3, *square)
+    for itemsize, crt, planes, extents in (
+        (8, False, 3, square),
+        (4, True, 3, square),
+        (4, False, 4, square),
+        (4, False, 3, (16, 16, 43700)),  # an int32 sum might overflow
+        (4, False, 3, (8192, 8192, 8192)),
+    ):
+        assert not device_fused.wanted(itemsize, crt, planes, *extents)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -129,6 +129,16 @@ def test_kernels_compile(source: str, defines: dict[str, int], arch: str) -> Non
     assert cuda.cubin(source, defines, arch)
 
 
+@pytest.mark.parametrize("planes", [1, 2, 3])
+def test_the_fused_kernel_compiles(planes: int) -> None:
+    defines = {"ELEMENT_BITS": 32, "SCHEME": 0, "PLANE_COUNT": planes, "STAGES": 4}
+    assert cuda.cubin("emulation_fused.cu", defines, "sm_90a")
+    text = cuda.ptx("emulation_fused.cu", defines, "sm_90a")
+    assert ".ftz" not in text
+    products = planes * (planes + 1) // 2 * 2  # two steps of 32 bytes in a stage
+    assert text.count("wgmma.mma_async") == products
+
+
 #: Fused multiply-adds that the sources write, by (source, scheme): no others may appear.
 FUSED = {
     ("emulation_encode.cu", 0): set(),

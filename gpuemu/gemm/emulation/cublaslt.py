@@ -102,37 +102,43 @@ class Library:
             self._set(change, made, attribute, ctypes.c_uint32(alignment))
         return made
 
-    def prepare(
-        self, p: Product, spare_offset: int, spare: int
-    ) -> tuple[Callable[[int, int], None], int] | None:
-        """Return a function (workspace address, stream) that runs a product, and its scratch;
-        None where no algorithm fits.
+    def candidates(
+        self, p: Product, spare_offset: int, spare: int, most: int = 1
+    ) -> list[tuple[Callable[[int, int], None], int]]:
+        """Return functions (workspace address, stream) that run a product, each with its scratch.
+
+        At most `most`, in the order of cublasLt's guess at their speed; none where no algorithm
+        fits.
         """
         operation = self.operation()
         left = self.layout(_INT8, p.k, p.m, p.left_row, p.count)
         right = self.layout(_INT8, p.k, p.n, p.right_row, p.count)
         out = self.layout(_INT32, p.m, p.n, p.m, p.count)
-        best, found = Heuristic(), ctypes.c_int()
+        results, found = (Heuristic * most)(), ctypes.c_int()
         status = self._loaded.cublasLtMatmulAlgoGetHeuristic(
             ctypes.c_void_p(self._handle), operation, left, right, out, out,
-            self._preference(p, spare), 1, ctypes.byref(best), ctypes.byref(found),
+            self._preference(p, spare), most, ctypes.byref(results), ctypes.byref(found),
         )  # fmt: skip
-        if status or found.value < 1 or best.state:
-            return None
+        if status:
+            return []
         matmul, handle = self._matmul, self._handle
         one, zero = ctypes.addressof(_ONE), ctypes.addressof(_ZERO)
-        algorithm, scratch = ctypes.addressof(best), int(best.workspace)
 
-        def run(base: int, stream: int, _keep: Any = best) -> None:
-            to = base + p.out
-            status = matmul(
-                handle, operation, one, base + p.left, left, base + p.right, right, zero,
-                to, out, to, out, algorithm, base + spare_offset, scratch, stream,
-            )  # fmt: skip
-            if status:
-                raise BackendUnavailable(f"cublasLtMatmul returned status {status} for {p}")
+        def runner(best: Heuristic) -> tuple[Callable[[int, int], None], int]:
+            algorithm, scratch = ctypes.addressof(best), int(best.workspace)
 
-        return run, scratch
+            def run(base: int, stream: int, _keep: Any = results) -> None:
+                to = base + p.out
+                status = matmul(
+                    handle, operation, one, base + p.left, left, base + p.right, right, zero,
+                    to, out, to, out, algorithm, base + spare_offset, scratch, stream,
+                )  # fmt: skip
+                if status:
+                    raise BackendUnavailable(f"cublasLtMatmul returned status {status} for {p}")
+
+            return run, scratch
+
+        return [runner(best) for best in results[: found.value] if not best.state]
 
 
 @cache

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from . import device_native, device_steps
-from .device_steps import Running, Shape, View
+from . import device_beside, device_launch, device_native, device_steps
+from .device_launch import Running
+from .device_steps import Program, Shape, View
 from .report import Record
 from .scheme import Setting
 
@@ -22,7 +23,7 @@ def current_device() -> int:
     """Return the number of the caller's device."""
     import cupy
 
-    return int(cupy.cuda.Device().id)
+    return int(cupy.cuda.runtime.getDevice())
 
 
 @cache
@@ -37,7 +38,7 @@ def _view(x: Any) -> View:
     return View(rows, columns, row_step // size, column_step // size)
 
 
-def _encodable(x: Any, vector_axis: int) -> Any:
+def encodable(x: Any, vector_axis: int) -> Any:
     """Return x, or a copy where neither its vectors nor its elements are neighbours."""
     import cupy
 
@@ -46,14 +47,15 @@ def _encodable(x: Any, vector_axis: int) -> Any:
     return cupy.ascontiguousarray(x) if apart else x
 
 
-def _program(
+def program(
     a: Any,
     b: Any,
     c: Any,
     setting: Setting,
     ranges: tuple[tuple[int, int], ...],
     workspace: int | None,
-) -> device_steps.Program:
+) -> Program:
+    """Return the launches of a product of encodable matrices on the current device."""
     device = current_device()
     limit = _default_workspace(device) if workspace is None else workspace
     c_view = None if c is None else _view(c)
@@ -82,37 +84,44 @@ def multiply(
     if not ranges:
         out[...] = scale(cupy.zeros_like(out), alpha, beta, c)
         return
-    a, b = _encodable(a, 0), _encodable(b, 1)
-    program = _program(a, b, c, setting, ranges, workspace)
-    exponents = cupy.empty(program.exponents, np.int32)
+    a, b = encodable(a, 0), encodable(b, 1)
+    enqueue(program(a, b, c, setting, ranges, workspace), a, b, c, (alpha, beta), out, record)
+
+
+def enqueue(
+    program: Program, a: Any, b: Any, c: Any, scalars: tuple[float, float], out: Any, record: Record
+) -> None:
+    """Enqueue a program on the current stream, and write down what it does."""
+    import cupy
+
+    exponents = cupy.ndarray((program.exponents,), np.int32)
     memory = cupy.cuda.alloc(program.workspace_bytes)
-    base = memory.ptr
-    c_address, beta = (0, 0.0) if c is None else (c.data.ptr, beta)
-    call = np.array(
-        (a.data.ptr, b.data.ptr, c_address, out.data.ptr, base, exponents.data.ptr, alpha, beta),
-        device_steps.CALL[a.itemsize],
-    )
-    running = Running(call, memory, base, cupy.cuda.get_current_stream().ptr)
+    c_address, scalars = (0, (scalars[0], 0.0)) if c is None else (c.data.ptr, scalars)
+    addresses = (a.data.ptr, b.data.ptr, c_address, out.data.ptr, exponents.data.ptr)
+    stream = cupy.cuda.get_current_stream().ptr
+    running = device_launch.running(a.itemsize, stream, memory.ptr, addresses, scalars)
     _run(program, running, record)
     record.workspace_bytes = max(record.workspace_bytes, program.workspace_bytes)
     record.blocks = program.blocks
-    record.counts.append(_counter(exponents, len(ranges), a.shape[0]))
-    record.k_ranges = len(ranges)
+    record.counts.append(_counter(exponents, program.ranges, a.shape[0]))
+    record.k_ranges = program.ranges
     record.runs += 1
 
 
-def _run(program: device_steps.Program, running: Running, record: Record) -> None:
-    """Enqueue every stage, between events where the record asks for times."""
-    if not record.timing:
-        for _, steps in program.stages:
-            for step in steps:
+def _run(program: Program, running: Running, record: Record) -> None:
+    """Enqueue every stage; one after the other, between events, where the record asks for times."""
+    if record.timing:
+        for stage in program.stages:
+            start = _mark()
+            for step in stage.steps:
                 step(running)
-        return
-    for name, steps in program.stages:
-        start = _mark()
-        for step in steps:
-            step(running)
-        record.stages.append((name, _between(start, _mark())))
+            record.stages.append((stage.name, _between(start, _mark())))
+    elif program.beside:
+        device_beside.run(program, running)
+    else:
+        for stage in program.stages:
+            for step in stage.steps:
+                step(running)
 
 
 def _mark() -> Any:

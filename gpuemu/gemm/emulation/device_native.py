@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from typing import Any
 
 from . import device_products
@@ -28,22 +29,34 @@ def _orientation(x: Any) -> tuple[int, int] | None:
     return None
 
 
-def product(a: Any, b: Any) -> Any:
-    """Return `a @ b` in float32 or float64, batched or not."""
+def prepare(a: Any, b: Any) -> Callable[[Any, Any], Any] | None:
+    """Return the product of matrices with these extents and strides; None where cuBLAS cannot take
+    them as they are.
+    """
     if a.ndim != 2 or b.ndim != 2 or not (a.size and b.size):
-        return a @ b
+        return None
     left, right = _orientation(a), _orientation(b)
     if left is None or right is None:
-        return a @ b
-    import cupy
-
-    cublas, handle = device_products.cublas()
-    (m, k), n = a.shape, b.shape[1]
-    out = cupy.empty((m, n), a.dtype)
+        return None
+    (m, k), n, dtype = a.shape, b.shape[1], a.dtype
     kind, compute, one, zero = _KINDS[a.itemsize]
-    # Column-major cuBLAS sees every matrix transposed: out^T = b^T a^T.
-    cublas.gemmEx(
-        handle, right[0], left[0], n, m, k, one, b.data.ptr, kind, right[1],
-        a.data.ptr, kind, left[1], zero, out.data.ptr, kind, n, compute, _DEFAULT_ALGORITHM,
-    )  # fmt: skip
-    return out
+
+    def product(a: Any, b: Any) -> Any:
+        import cupy
+
+        cublas, handle = device_products.cublas()
+        out = cupy.ndarray((m, n), dtype)
+        # Column-major cuBLAS sees every matrix transposed: out^T = b^T a^T.
+        cublas.gemmEx(
+            handle, right[0], left[0], n, m, k, one, b.data.ptr, kind, right[1],
+            a.data.ptr, kind, left[1], zero, out.data.ptr, kind, n, compute, _DEFAULT_ALGORITHM,
+        )  # fmt: skip
+        return out
+
+    return product
+
+
+def product(a: Any, b: Any) -> Any:
+    """Return `a @ b` in float32 or float64, batched or not."""
+    prepared = prepare(a, b)
+    return a @ b if prepared is None else prepared(a, b)

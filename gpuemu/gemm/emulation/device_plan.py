@@ -15,6 +15,9 @@ ROW_BLOCK, SMALLEST_ROW_BLOCK = 8192, 2048
 SMALLEST_BLOCK = 256
 UNIT = 16  # every extent is padded to what the fast int8 kernels ask for
 ALIGNMENT = 256
+#: Copies of A's planes and of the sums where a product has several blocks: 1 or 2. Two let a block
+#: be encoded or recombined while the next is multiplied.
+BUFFERS = 1
 #: Most bytes that cuBLAS gets for its own use.
 PRODUCT_SCRATCH = 32 << 20
 
@@ -33,8 +36,9 @@ def aligned(size: int) -> int:
 class Plan:
     """One product: padded extents, block sizes, int32 planes, offsets in bytes.
 
-    `sums` names each int32 plane: (diagonal, first product of it), or (modulus, 0). `column_facts`
-    is room for two 64-bit words a vector; `spare` bytes may follow `total` for cuBLAS.
+    `sums` names each int32 plane: (diagonal, first product of it), or (modulus, 0). A's planes and
+    the sums exist `buffers` times, `a_bytes` and `sums_bytes` apart, so that one block is encoded
+    or recombined while another is multiplied. `spare` bytes may follow `total` for cuBLAS.
     """
 
     rows: int
@@ -44,10 +48,12 @@ class Plan:
     row_block: int
     column_block: int
     sums: tuple[tuple[int, int], ...]
+    buffers: int
     a_offset: int
+    a_bytes: int
     b_offset: int
-    column_facts: int
     sums_offset: int
+    sums_bytes: int
     total: int
     spare: int
 
@@ -68,18 +74,30 @@ def int32_sums(setting: Setting, padded_k: int) -> tuple[tuple[int, int], ...]:
     )
 
 
-def _offsets(
-    planes: int, rows: int, columns: int, padded_k: int, sums: int
-) -> tuple[int, int, int, int, int]:
-    """Return where A's planes, B's planes, facts of vectors and sums begin, and the end."""
-    b = aligned(planes * rows * padded_k)
-    facts = b + aligned(planes * columns * padded_k)
-    first_sum = facts + aligned(16 * max(rows, columns))
-    return 0, b, facts, first_sum, first_sum + aligned(4 * sums * rows * columns)
+def _places(
+    setting: Setting, rows: int, columns: int, padded_k: int, sums: int, buffers: int
+) -> tuple[int, int, int, int, int, int]:
+    """Return the offsets from `a_offset` to `total` of a plan."""
+    a_bytes = aligned(setting.planes * rows * padded_k)
+    b_offset = buffers * a_bytes
+    sums_offset = b_offset + aligned(setting.planes * columns * padded_k)
+    sums_bytes = aligned(4 * sums * rows * columns)
+    return 0, a_bytes, b_offset, sums_offset, sums_bytes, sums_offset + buffers * sums_bytes
 
 
-def plan(rows: int, columns: int, k: int, setting: Setting, workspace: int) -> Plan:
+def plan(
+    rows: int,
+    columns: int,
+    k: int,
+    setting: Setting,
+    workspace: int,
+    fused: bool = False,
+    buffers: int = 1,
+) -> Plan:
     """Return the plan with the largest blocks that the workspace (bytes) holds.
+
+    A fused product has no int32 planes. `buffers` is 2 where a product of several blocks may take
+    two, if the workspace holds them.
 
     Raises
     ------
@@ -87,22 +105,27 @@ def plan(rows: int, columns: int, k: int, setting: Setting, workspace: int) -> P
         Where even blocks of 256 x 256 do not fit.
     """
     padded_k = padded(k)
-    sums = int32_sums(setting, padded_k)
+    sums = () if fused else int32_sums(setting, padded_k)
     column_block = padded(columns)
     most = max(SMALLEST_ROW_BLOCK, padded(BLOCK_OUTPUTS // column_block))
     row_block = min(padded(rows), most, ROW_BLOCK)
     while True:
-        offsets = _offsets(setting.planes, row_block, column_block, padded_k, len(sums))
-        if offsets[-1] <= workspace:
+        block = (setting, row_block, column_block, padded_k, len(sums))
+        places = _places(*block, 1)
+        if places[-1] <= workspace:
             break
         if max(row_block, column_block) <= SMALLEST_BLOCK:
             raise BadValue(
                 f"workspace={workspace} bytes; "
-                f"this product needs at least {offsets[-1]} (blocks of 256 x 256)"
+                f"this product needs at least {places[-1]} (blocks of 256 x 256)"
             )
         if row_block >= column_block:
             row_block = padded(max(SMALLEST_BLOCK, row_block // 2))
         else:
             column_block = padded(max(SMALLEST_BLOCK, column_block // 2))
-    spare = min(PRODUCT_SCRATCH, workspace - offsets[-1]) // ALIGNMENT * ALIGNMENT
-    return Plan(rows, columns, k, padded_k, row_block, column_block, sums, *offsets, spare)
+    alone = rows <= row_block and columns <= column_block
+    if alone or _places(*block, buffers)[-1] > workspace:
+        buffers = 1
+    places = _places(*block, buffers)
+    spare = min(PRODUCT_SCRATCH, workspace - places[-1]) // ALIGNMENT * ALIGNMENT
+    return Plan(rows, columns, k, padded_k, row_block, column_block, sums, buffers, *places, spare)

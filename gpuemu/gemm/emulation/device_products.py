@@ -29,28 +29,34 @@ DIRECT_LIMIT = 4096**3
 Run = Callable[[int, int], None]
 
 
-def products(plan: Plan, setting: Setting, rows: int, columns: int) -> list[Product]:
+def products(
+    plan: Plan, setting: Setting, rows: int, columns: int, buffer: int = 0
+) -> list[Product]:
     """Return the products that give every int32 plane of one block; extents are padded."""
+    at = plan.a_offset + buffer * plan.a_bytes, plan.sums_offset + buffer * plan.sums_bytes
     if setting.scheme == "crt":
-        return _of_residues(plan, rows, columns, setting.planes)
-    return _of_diagonals(plan, rows, columns, setting.planes)
+        return _of_residues(plan, rows, columns, setting.planes, *at)
+    return _of_diagonals(plan, rows, columns, setting.planes, *at)
 
 
-def _of_diagonals(plan: Plan, rows: int, columns: int, slices: int) -> list[Product]:
+def _of_diagonals(
+    plan: Plan, rows: int, columns: int, slices: int, right: int, sums: int
+) -> list[Product]:
     """Diagonal d: slices 0 … d of A times slices d … 0 of B, one product over (d + 1) * k."""
     width = slices * plan.padded_k
     found = []
     for plane, (d, first) in enumerate(plan.sums):
         depth = min((d + 1) * plan.padded_k - first, scheme.SUM_LIMIT)
         left = plan.b_offset + (slices - 1 - d) * plan.padded_k + first
-        out = plan.sums_offset + 4 * plane * rows * columns
-        found.append(Product(columns, rows, depth, left, plan.a_offset + first, out, width, width))
+        out = sums + 4 * plane * rows * columns
+        found.append(Product(columns, rows, depth, left, right + first, out, width, width))
     return found
 
 
-def _of_residues(plan: Plan, rows: int, columns: int, moduli: int) -> list[Product]:
-    k = plan.padded_k
-    a, b, out = plan.a_offset, plan.b_offset, plan.sums_offset
+def _of_residues(
+    plan: Plan, rows: int, columns: int, moduli: int, a: int, out: int
+) -> list[Product]:
+    k, b = plan.padded_k, plan.b_offset
     if rows * columns * k <= BATCHED_LIMIT:
         return [Product(columns, rows, k, b, a, out, k, k, moduli)]
     return [
@@ -70,8 +76,8 @@ def prepare(product: Product, device: int, spare_offset: int, spare: int) -> tup
     """
     small = product.m * product.n * product.k * product.count <= DIRECT_LIMIT
     library = cublaslt.library(device) if small else None
-    chosen = None if library is None else library.prepare(product, spare_offset, spare)
-    return chosen or (_through_gemm_ex(product), 0)
+    chosen = [] if library is None else library.candidates(product, spare_offset, spare)
+    return chosen[0] if chosen else (_through_gemm_ex(product), 0)
 
 
 def cublas() -> tuple[Any, int]:

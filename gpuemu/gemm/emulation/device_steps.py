@@ -1,29 +1,28 @@
 """The launches of a product, worked out once: `program` depends on extents and strides alone.
 
-Addresses and scalars come with each call, in the struct that `Running` holds; the structs are those
-of emulation_launch.cuh.
+Addresses and scalars come with each call, in the struct that `Running` points to; the structs are
+those of emulation_launch.cuh.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...backends import cuda
-from . import device_plan, device_products, scheme
+from . import device_fused, device_plan, device_products, scheme
+from .device_launch import Run, launch
 from .device_plan import Plan, padded
 from .scheme import Setting
 
 MAX_THREADS = 512
 CHUNKS = {4: 8, 8: 4}  # by bytes an element, as in emulation_encode.cu
-COLUMN_ROWS = 256  # as there
+SECTOR, RUN = 32, 8  # bytes of a row that a block of columns takes; values of k at a time, as there
 
-_CALL_FIELDS = ("a", "b", "c", "out", "workspace", "exponents")
-_ENCODE_LONG = ("first", "stride", "out", "vector_stride", "plane_stride", "maxima", "norms")
+_ENCODE_LONG = ("first", "stride", "out", "vector_stride", "plane_stride")
 _ENCODE_SHORT = ("right", "length", "padded", "vectors", "exponents")
 _RECOMBINE_LONG = (
     "sums", "plane_stride", "plane_row", "a", "a_row", "a_column", "b", "b_row", "b_column",
@@ -38,10 +37,6 @@ def _struct(*fields: tuple[tuple[str, ...], Any]) -> np.dtype[Any]:
     return np.dtype([(name, kind) for names, kind in fields for name in names], align=True)
 
 
-CALL = {
-    4: _struct((_CALL_FIELDS, np.uint64), (("alpha", "beta"), np.float32)),
-    8: _struct((_CALL_FIELDS, np.uint64), (("alpha", "beta"), np.float64)),
-}
 ENCODE = _struct(
     (_ENCODE_LONG, np.int64),
     (_ENCODE_SHORT, np.int32),
@@ -49,18 +44,6 @@ ENCODE = _struct(
     (("limit_exponent",), np.int32),
 )
 RECOMBINE = _struct((_RECOMBINE_LONG, np.int64), (_RECOMBINE_SHORT, np.int32))
-
-
-class Running(NamedTuple):
-    """What one call adds to a program: the `Call` struct, the workspace, the stream's handle."""
-
-    call: Any
-    memory: Any
-    base: int
-    stream: int
-
-
-Run = Callable[[Running], None]
 
 
 class View(NamedTuple):
@@ -72,14 +55,34 @@ class View(NamedTuple):
     column_step: int
 
 
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """What is enqueued in order, on the caller's stream or beside it, after stages of the other
+    stream.
+    """
+
+    name: str
+    steps: tuple[Run, ...]
+    beside: bool = False
+    after: tuple[Stage, ...] = ()
+
+
 @dataclass(frozen=True)
 class Program:
-    """Stages in order, each a name and what it enqueues; `exponents` counts int32 words."""
+    """Stages in an order that is right on one stream too; `exponents` counts int32 words, `ranges`
+    those of K.
+    """
 
-    stages: tuple[tuple[str, tuple[Run, ...]], ...]
+    stages: tuple[Stage, ...]
     workspace_bytes: int
     blocks: tuple[int, int]
     exponents: int
+    ranges: int
+
+    @cached_property
+    def beside(self) -> bool:
+        """Whether some stage goes beside the caller's stream."""
+        return any(stage.beside for stage in self.stages)
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,7 @@ class Shape:
 @lru_cache(maxsize=256)
 def program(shape: Shape) -> Program:
     """Return the launches of one product, in order."""
-    stages: list[tuple[str, tuple[Run, ...]]] = []
+    stages: list[Stage] = []
     total, blocks, exponents = 0, (0, 0), 0
     for index, (first, last) in enumerate(shape.ranges):
         flags = (int(index > 0), int(index == len(shape.ranges) - 1))
@@ -107,7 +110,7 @@ def program(shape: Shape) -> Program:
         stages += part.stages()
         total, blocks = max(total, part.bytes), (part.plan.row_block, part.plan.column_block)
         exponents += part.plan.rows + part.plan.columns
-    return Program(tuple(stages), total, blocks, exponents)
+    return Program(tuple(stages), total, blocks, exponents, len(shape.ranges))
 
 
 class _Part:
@@ -118,24 +121,54 @@ class _Part:
     ) -> None:
         self.shape, self.first, self.flags, self.exponents = shape, first, flags, exponents
         rows, columns = shape.a.rows, shape.b.columns
+        setting, k = shape.setting, last - first
+        self.fused = device_fused.wanted(
+            shape.itemsize, setting.scheme == "crt", setting.planes, rows, columns, k
+        )
+        whole = self.fused or len(shape.ranges) > 1
         self.plan: Plan = device_plan.plan(
-            rows, columns, last - first, shape.setting, shape.workspace
+            rows,
+            columns,
+            k,
+            setting,
+            shape.workspace,
+            self.fused,
+            1 if whole else device_plan.BUFFERS,
         )
         self.bytes = self.plan.total
-        self._prepared: dict[tuple[int, int], tuple[Run, ...]] = {}
+        self._prepared: dict[tuple[int, int, int], tuple[Run, ...]] = {}
 
-    def stages(self) -> list[tuple[str, tuple[Run, ...]]]:
-        """Return the stages of every block."""
+    def stages(self) -> list[Stage]:
+        """Return the stages of every block.
+
+        With two buffers, encoding A and recombination go beside the products of another block.
+        """
         plan, found = self.plan, []
+        beside = plan.buffers > 1
+        products: list[Stage] = []
+        recombinations: list[Stage] = []
         for column in range(0, plan.columns, plan.column_block):
             columns = min(plan.column_block, plan.columns - column)
-            found.append(("encode B", self._encode(True, column, columns)))
+            found.append(Stage("encode B", self._encode(True, column, columns)))
             for row in range(0, plan.rows, plan.row_block):
-                rows = min(plan.row_block, plan.rows - row)
-                found.append(("encode A", self._encode(False, row, rows)))
-                found.append(("products", self._products(padded(rows), padded(columns))))
-                found.append(("recombine", (self._recombine(row, rows, column, columns),)))
-        return found
+                rows, buffer = min(plan.row_block, plan.rows - row), len(products) % plan.buffers
+                encoded = self._encode(False, row, rows, buffer)
+                encode = Stage("encode A", encoded, beside, tuple(products[-2:-1]))
+                found.append(encode)
+                step = self._recombination((row, rows), (column, columns), buffer)
+                if self.fused:
+                    planes = self.shape.setting.planes
+                    fused = device_fused.launch(plan, planes, rows, columns, step)
+                    found.append(Stage("products and recombine", (fused,)))
+                    continue
+                runs = self._products(padded(rows), padded(columns), buffer)
+                products.append(Stage("products", runs, False, (encode, *recombinations[-2:-1])))
+                found.append(products[-1])
+                recombine = self._recombine(rows, columns, step)
+                recombinations.append(Stage("recombine", recombine, beside, (products[-1],)))
+                # Beside the next products: enqueued after them, and after what they wait for.
+                found += recombinations[-2:-1] if beside else recombinations[-1:]
+        return found + (recombinations[-1:] if beside else [])
 
     def _kernel(self, source: str, name: str, **defines: int) -> cuda.Kernel:
         setting = self.shape.setting
@@ -146,7 +179,7 @@ class _Part:
         }
         return cuda.kernel(source, name, common | defines)
 
-    def _encode(self, right: bool, first: int, count: int) -> tuple[Run, ...]:
+    def _encode(self, right: bool, first: int, count: int, buffer: int = 0) -> tuple[Run, ...]:
         """Return the launches that encode `count` vectors from `first`."""
         setting, plan, view = self.shape.setting, self.plan, self.shape.a
         step, k_step = view.row_step, view.column_step
@@ -158,8 +191,7 @@ class _Part:
         at = np.zeros((), ENCODE)
         at[()] = (
             first * step + self.first * k_step, step if along_k else k_step,
-            *self._layout(right, padded(count)),
-            plan.column_facts, plan.column_facts + 8 * padded(count),
+            *self._layout(right, padded(count), buffer),
             right, plan.k, plan.padded_k, count,
             self.exponents + (plan.rows if right else 0) + first, *limit,
         )  # fmt: skip
@@ -170,74 +202,68 @@ class _Part:
         warp = 32 * 4 * CHUNKS[self.shape.itemsize]  # elements that a warp keeps
         threads = min(MAX_THREADS, max(32, -(-self.plan.padded_k // warp) * 32))
         kernel = self._kernel("emulation_encode.cu", "encode_rows", **weight)
-        return (_launch(kernel, (count,), (threads,), at),)
+        return (launch(kernel, (count,), (threads,), at),)
 
     def _encode_columns(self, at: Any, count: int, weight: dict[str, int]) -> tuple[Run, ...]:
-        plan, setting = self.plan, self.shape.setting
-        facts = ("column_maxima", "column_norms")[: 2 if setting.scheme == "crt" else 1]
-        grid = (-(-count // 128), -(-plan.k // COLUMN_ROWS))
-        found = [_clear(plan.column_facts, 8 * padded(count) * len(facts))]
-        for name in facts:
-            kernel = self._kernel("emulation_encode.cu", name, **weight)
-            found.append(_launch(kernel, grid, (32, 8), at))
-        tile = 128 if setting.planes <= 8 else 64
-        grid = (-(-count // 32), -(-plan.padded_k // tile))
+        columns = SECTOR // self.shape.itemsize
+        kept = 4 * CHUNKS[self.shape.itemsize]  # values of k that a thread keeps
+        threads = -(-self.plan.padded_k // kept) * columns
+        threads = min(MAX_THREADS, -(-threads // 32) * 32)
         kernel = self._kernel("emulation_encode.cu", "encode_columns", **weight)
-        return (*found, _launch(kernel, grid, (256,), at))
+        return (launch(kernel, (-(-count // columns),), (threads,), at),)
 
-    def _layout(self, right: bool, block: int) -> tuple[int, int, int]:
+    def _layout(self, right: bool, block: int, buffer: int) -> tuple[int, int, int]:
         """Return where a block's planes begin, and the strides of vectors and planes."""
         k, planes = self.plan.padded_k, self.shape.setting.planes
-        start = self.plan.b_offset if right else self.plan.a_offset
+        a_offset = self.plan.a_offset + buffer * self.plan.a_bytes
+        start = self.plan.b_offset if right else a_offset
         if self.shape.setting.scheme == "crt":
             return start, k, block * k
         if right:  # B's slices lie in reverse: a diagonal is one range of both
             return start + (planes - 1) * k, planes * k, -k
         return start, planes * k, k
 
-    def _products(self, rows: int, columns: int) -> tuple[Run, ...]:
+    def _products(self, rows: int, columns: int, buffer: int) -> tuple[Run, ...]:
         """Return the int8 products of a block of padded extents."""
-        if (rows, columns) in self._prepared:
-            return self._prepared[rows, columns]
+        if (rows, columns, buffer) in self._prepared:
+            return self._prepared[rows, columns, buffer]
         runs = []
-        for product in device_products.products(self.plan, self.shape.setting, rows, columns):
+        for product in device_products.products(
+            self.plan, self.shape.setting, rows, columns, buffer
+        ):
             run, scratch = device_products.prepare(
                 product, self.shape.device, self.plan.total, self.plan.spare
             )
             self.bytes = max(self.bytes, self.plan.total + scratch)
             runs.append(_multiply(run))
-        self._prepared[rows, columns] = tuple(runs)
-        return self._prepared[rows, columns]
+        self._prepared[rows, columns, buffer] = tuple(runs)
+        return self._prepared[rows, columns, buffer]
 
-    def _recombine(self, row: int, rows: int, column: int, columns: int) -> Run:
-        shape, plan, crt = self.shape, self.plan, self.shape.setting.scheme == "crt"
+    def _recombination(
+        self, row_span: tuple[int, int], column_span: tuple[int, int], buffer: int
+    ) -> Any:
+        """Return the `RecombineStep` of a block: first row or column, and how many."""
+        shape, plan, (row, rows), (column, columns) = self.shape, self.plan, row_span, column_span
         a, b, c = shape.a, shape.b, shape.c or View(0, 0, 0, 0)
         plane_row = padded(columns)
         a_first = row * a.row_step + self.first * a.column_step
         b_first = column * b.column_step + self.first * b.row_step
         at = np.zeros((), RECOMBINE)
         at[()] = (
-            plan.sums_offset, padded(rows) * plane_row, plane_row,
+            plan.sums_offset + buffer * plan.sums_bytes, padded(rows) * plane_row, plane_row,
             a_first, a.row_step, a.column_step, b_first, b.row_step, b.column_step,
             row * c.row_step + column * c.column_step, c.row_step, c.column_step,
             row * plan.columns + column, plan.columns,
             rows, columns, plan.k, plan.padded_k,
             self.exponents + row, self.exponents + plan.rows + column, *self.flags,
         )  # fmt: skip
-        kernel = self._kernel("emulation_recombine.cu", "recombine", USE_GROUPS=int(plan.grouped))
-        width = 64 if crt else 128
-        return _launch(kernel, (-(-columns // width), -(-rows // 32)), (32, 8), at)
+        return at
 
-
-def _launch(kernel: cuda.Kernel, grid: tuple[int, ...], block: tuple[int, ...], at: Any) -> Run:
-    return lambda running: kernel(grid, block, (running.call, at))
-
-
-def _clear(offset: int, size: int) -> Run:
-    def run(running: Running) -> None:
-        (running.memory + offset).memset_async(0, size)
-
-    return run
+    def _recombine(self, rows: int, columns: int, at: Any) -> tuple[Run, ...]:
+        groups = {"USE_GROUPS": int(self.plan.grouped)}
+        kernel = self._kernel("emulation_recombine.cu", "recombine", **groups)
+        width = 64 if self.shape.setting.scheme == "crt" else 128
+        return (launch(kernel, (-(-columns // width), -(-rows // 32)), (32, 8), at),)
 
 
 def _multiply(product: device_products.Run) -> Run:

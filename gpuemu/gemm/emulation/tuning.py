@@ -19,7 +19,7 @@ MODULI_COUNTS = {"float32": (7, 9, 11), "float64": (7, 9, 11, 14)}
 #: "auto" takes emulation where its time is below this part of native's in the table.
 MARGIN = 0.9
 #: Part of the cached file's name: raise it when calls get faster or slower on the CPU.
-VERSION = 2
+VERSION = 3
 
 #: milliseconds: dtype -> size -> name ("native", "slices-3", "crt-14") -> time
 Table = dict[str, dict[str, dict[str, float]]]

@@ -1,23 +1,30 @@
-"""`gpuemu diff`: random cases of many instructions through two implementations, compared bit for
-bit.
-"""
+"""`gpuemu diff`: a campaign of made-up cases through two implementations, compared bit for bit."""
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ._output import Json, console, print_json, table
+from . import _diff_output as output
+from ._output import Json
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
+    from collections.abc import Iterator
 
-    from ..difftest.runner import Failure, Result
+    from ..difftest.campaign.campaign import Campaign
+    from ..difftest.campaign.folder import Folder
+    from ..difftest.campaign.tally import Row, Tally
 
 INTERRUPTED = 130
+CASES = 4000
+
+# What a campaign that goes on may be given once more; the rest is in its folder.
+_FREE = {"resume", "cluster", "report", "shrink", "save", "json"}
 
 
 def register(app: typer.Typer) -> None:
@@ -26,9 +33,11 @@ def register(app: typer.Typer) -> None:
 
 
 def diff(
+    context: typer.Context,
     subject: str = typer.Option(
         None,
-        help="cuda, host, numpy, or package.module:function. Default: cuda, else host.",
+        help="cuda, host, numpy, reference, a program (a path with a slash), or "
+        "package.module:function. Default: cuda, else host.",
         show_default=False,
     ),
     reference: str = typer.Option(
@@ -43,201 +52,192 @@ def diff(
         "all", help="all: every legal combination in turn; none: only the default."
     ),
     cases: int = typer.Option(
-        4000, "--cases", "-n", min=1, help="Cases (wavefronts), spread over the instructions."
+        None,
+        "--cases",
+        "-n",
+        min=1,
+        help=f"Cases (wavefronts), spread over the instructions. Default: {CASES}, or no limit "
+        "with --seconds.",
+        show_default=False,
+    ),
+    seconds: float = typer.Option(
+        0.0, min=0, help="End after so many seconds.", show_default=False
     ),
     seed: int = typer.Option(0, "--seed", "-s", help="Another seed, other cases."),
     nan: str = typer.Option("any", help="any: NaNs are all equal; exact: their bits count."),
+    sample: int = typer.Option(
+        1000, min=0, help="One case in so many is computed by numpy too, whatever the reference."
+    ),
+    timeout: float = typer.Option(
+        None, help="Seconds that a callable or program may take for a call.", show_default=False
+    ),
     shrink: bool = typer.Option(True, help="Make the first failing case of an instruction small."),
     save: Path = typer.Option(
         None, help="Write the failing cases to this vector file, .json.", show_default=False
     ),
+    out: Path = typer.Option(
+        None, help="Keep the campaign's state and results in this folder.", show_default=False
+    ),
+    resume: Path = typer.Option(
+        None, help="Go on with the campaign of this folder.", show_default=False
+    ),
+    cluster: str = typer.Option(
+        None,
+        help="tcp://HOST:PORT of a Dask scheduler, or a number of local processes.",
+        show_default=False,
+    ),
+    report: Path = typer.Option(None, help="Write an HTML report.", show_default=False),
     json: bool = Json,
 ) -> None:
     """Compare two implementations of instructions on made-up inputs, bit for bit.
 
     Cases depend on the seed alone. A failure prints a `gpuemu replay` line that repeats it
-    anywhere. Exit code 1 after a mismatch.
+    anywhere. Exit code 1 after a mismatch. With --out, Ctrl-C or a crash loses nothing that was
+    finished: --resume goes on.
     """
-    from ..difftest import cases as plans
     from ..difftest import subjects
-    from ..errors import BadValue
+    from ..difftest.campaign import campaign as campaigns
+    from ..difftest.campaign import drive, engine, folder
 
-    for name, value, legal in (
-        ("modifiers", modifiers, ("all", "none")),
-        ("nan", nan, ("any", "exact")),
-    ):
-        if value not in legal:
-            raise BadValue(f"{name}={value!r}; legal: {', '.join(legal)}")
-    rows = plans.select(instruction, arch)
-    tested = subjects.load(subject or subjects.default())
-    against = subjects.load(reference)
-    todo = [
-        plans.plan(row, seed, tuple(input_class), only_default=modifiers == "none") for row in rows
-    ]
-    started = time.monotonic()
-    results, interrupted = _run(todo, cases, tested, against, nan, quiet=json)
-    if save:
-        _save(save, results, against)
-    lines = [
-        _failure_facts(found, tested, against, nan, shrink)
-        for result in results
-        for found in result.failures
-    ]
-    summary = {
-        "subject": tested.name,
-        "reference": against.name,
-        "instructions": len(results),
-        "cases": sum(r.cases for r in results),
-        "outputs": sum(r.outputs for r in results),
-        "failed_cases": sum(r.failed_cases for r in results),
-        "seed": seed,
-        "seconds": round(time.monotonic() - started, 2),
-        "interrupted": interrupted,
-    }
-    if json:
-        print_json(summary | {"failures": lines, "results": [_row(r) for r in results]})
+    if resume is not None:
+        _refuse_beside_resume(context)
+        state = folder.Folder.open(resume)
     else:
-        _print(summary, lines, results)
+        tested = subject or subjects.default()
+        wanted = campaigns.Campaign(
+            subject=tested,
+            reference=reference,
+            instruction=instruction,
+            arch=arch,
+            classes=tuple(input_class),
+            modifiers=modifiers,
+            seed=seed,
+            nan=nan,
+            cases=cases or (0 if seconds else CASES),
+            seconds=seconds,
+            sample=sample,
+            timeout=timeout,
+            batch=campaigns.BATCH_ON_DEVICE
+            if engine.on_device(tested, reference)
+            else campaigns.BATCH,
+        )
+        wanted.plans()
+        state = folder.Folder(Path(), wanted)
+    drive.side.cache_clear()
+    for name in (state.campaign.subject, state.campaign.reference):
+        drive.side(name, state.campaign.timeout)  # what cannot be loaded is said before all else
+    with contextlib.ExitStack() as stack:
+        stack.callback(drive.side.cache_clear)
+        kept: folder.Folder | None = None
+        if resume is not None:
+            kept = stack.enter_context(state)
+        elif out is not None:
+            kept = stack.enter_context(folder.Folder.create(out, state.campaign))
+        elif report is not None:
+            spare = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            kept = stack.enter_context(folder.Folder.create(spare, state.campaign))
+        started = time.monotonic()
+        tally, interrupted = _run(state.campaign, kept, cluster, quiet=json)
+        if shrink and not interrupted:
+            _shrink(state.campaign, kept, tally)
+        facts = output.summary(state.campaign, tally, time.monotonic() - started, interrupted)
+        if report is not None and kept is not None:
+            _report(report, kept, facts)
+        if save:
+            _save(save, state.campaign, tally)
+        failures = [output.failure(state.campaign, row) for row in tally.failing]
+    output.show(facts, failures, tally, resume or out, json=json)
     if interrupted:
         raise typer.Exit(INTERRUPTED)
-    if summary["failed_cases"]:
+    if facts["failed_cases"]:
         raise typer.Exit(1)
 
 
-def _run(
-    todo: Any, cases: int, tested: Any, against: Any, nan: str, *, quiet: bool
-) -> tuple[list[Result], bool]:
-    """Run every plan; return the results so far and whether Ctrl-C ended it."""
-    from ..difftest import runner
+def _refuse_beside_resume(context: typer.Context) -> None:
+    from ..errors import BadValue
 
-    results: list[Result] = []
-    with _progress(quiet) as bar:
-        shares = _shares(cases, len(todo))
-        task = bar.add_task("", total=sum(shares), failed=0)
-
-        def progress(result: Result, done: int) -> None:
-            if not results or results[-1] is not result:
-                results.append(result)
-            bar.update(
-                task,
-                advance=done,
-                description=result.instruction.mnemonic,
-                failed=sum(r.failed_cases for r in results),
+    for name, value in context.params.items():
+        source = context.get_parameter_source(name)
+        if name not in _FREE and source is not None and source.name == "COMMANDLINE":
+            option = "class" if name == "input_class" else name
+            raise BadValue(
+                f"--{option}={value} beside --resume; the folder says what the campaign is; "
+                f"legal: {', '.join('--' + n for n in sorted(_FREE - {'resume'}))}"
             )
 
-        try:
-            for plan, share in zip(todo, shares, strict=True):
-                runner.run(plan, range(share), tested, against, nan=nan, progress=progress)
-        except KeyboardInterrupt:
-            return results, True
-    return results, False
+
+def _run(
+    campaign: Campaign, kept: Folder | None, cluster: str | None, *, quiet: bool
+) -> tuple[Tally, bool]:
+    """Run what is missing; return all that was found and whether Ctrl-C ended it."""
+    from ..difftest.campaign import drive
+    from ..difftest.campaign.tally import Tally
+    from ..difftest.cluster import pool
+
+    tally = Tally()
+    if kept is not None:
+        tally.add(kept.records())
+    try:
+        with pool(cluster) as workers, output.progress(campaign, tally, quiet=quiet) as update:
+            for records in drive.drive(campaign, kept, workers.imap):
+                tally.add(records)
+                update(records)
+    except KeyboardInterrupt:
+        return tally, True
+    return tally, False
 
 
-def _shares(cases: int, instructions: int) -> list[int]:
-    """Return how many cases each instruction gets, at least one."""
-    share, rest = divmod(cases, instructions)
-    return [max(1, share + (n < rest)) for n in range(instructions)]
+def _shrink(campaign: Campaign, kept: Folder | None, tally: Tally) -> None:
+    from ..difftest.campaign import drive
+
+    for row in tally.failing:
+        small = drive.smaller(campaign, row)
+        if small is not None and small is not row.first:
+            row.first = small
+            if kept is not None:
+                kept.append([small])
 
 
-def _progress(quiet: bool) -> Progress:
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+def _report(path: Path, kept: Folder, facts: dict[str, Any]) -> None:
+    from .. import __version__
+    from ..difftest.report import write
 
-    columns = (
-        TextColumn("{task.description:<33.33}"),
-        BarColumn(None),
-        TextColumn("{task.percentage:>3.0f}%  {task.fields[failed]} failed"),
-        TimeRemainingColumn(),
-    )
-    return Progress(
-        *columns, console=console(stderr=True), transient=True, disable=quiet, expand=True
-    )
-
-
-def _failure_facts(
-    found: Failure, tested: Any, against: Any, nan: str, shrink: bool
-) -> dict[str, Any]:
-    """Return a failure as JSON has it: where, which bits, and the lines that repeat it."""
-    from ..difftest import shrink as shrinking
-
-    case = found.case
-    names = {"subject": tested.name, "reference": against.name}
-    facts = {
-        "instruction": case.instruction.mnemonic,
-        "arch": case.instruction.arch,
-        "modifiers": case.modifiers.non_default(),
-        "class": case.cls,
-        "case": case.number,
-        "what": found.text(),
-        "got": found.got,
-        "want": found.want,
-        "replay": f"gpuemu replay '{case.to_json(**names)}'",
+    campaign = kept.campaign
+    shown = {
+        **{
+            name: value for name, value in vars(campaign).items() if value not in (None, (), 0, 0.0)
+        },
+        "classes": ", ".join(campaign.classes) or "all",
+        "oracle": "numpy",
+        "seconds": facts["seconds"],
+        "interrupted": facts["interrupted"],
+        "tool": f"gpuemu {__version__}",
     }
-    if shrink:
-        small = shrinking.shrink(case, tested, against, nan=nan)
-        if small is not None:
-            facts["small"] = f"gpuemu replay '{small.to_json(**names)}'"
-    return facts
+    write((record.facts() for record in kept.records()), shown, path)
 
 
-def _save(path: Path, results: list[Result], against: Any) -> None:
+def _save(path: Path, campaign: Campaign, tally: Tally) -> None:
     """Write the first failing case of every instruction, with the reference's output."""
     import datetime
 
     from .. import __version__
     from ..difftest import vectors
+    from ..difftest.campaign import drive
     from ._output import write_whole
 
-    cases = [found.case for result in results for found in result.failures]
-    groups = []
-    for case in cases:
-        operands = case.images()
-        d = against(case.instruction, operands, case.modifiers)
-        groups.append(vectors.Group(case.instruction, case.modifiers, operands, d))
+    def groups() -> Iterator[vectors.Group]:
+        for row in tally.failing:
+            case, operands = _case(row), _case(row).images()
+            against = drive.side(row.against, campaign.timeout)
+            d = against(case.instruction, operands, case.modifiers)
+            yield vectors.Group(case.instruction, case.modifiers, operands, d)
+
     today = datetime.date.today().isoformat()
-    origin = vectors.Provenance("model", against.name, today, f"gpuemu {__version__}")
-    write_whole(path, lambda temporary: vectors.save(temporary, origin, groups))
+    origin = vectors.Provenance("model", campaign.reference, today, f"gpuemu {__version__}")
+    made = list(groups())
+    write_whole(path, lambda temporary: vectors.save(temporary, origin, made))
 
 
-def _row(result: Result) -> dict[str, Any]:
-    i = result.instruction
-    return {
-        "instruction": i.mnemonic,
-        "arch": i.arch,
-        "cases": result.cases,
-        "failed_cases": result.failed_cases,
-    }
-
-
-SHOWN = 10  # failures with their replay lines; the table has them all
-
-
-def _print(summary: dict[str, Any], lines: list[dict[str, Any]], results: list[Result]) -> None:
-    out = console()
-    for facts in lines[:SHOWN]:
-        options = "".join(f" {name}:{value}" for name, value in facts["modifiers"].items())
-        out.print(
-            f"MISMATCH {facts['instruction']} ({facts['arch']}){options}, inputs {facts['class']}",
-            style="bold red",
-        )
-        out.print(f"  {facts['what']}")
-        typer.echo(f"  {facts['replay']}")
-        if "small" in facts:
-            typer.echo(f"  {facts['small']}")
-    failed = [result for result in results if result.failed_cases]
-    if failed:
-        made = table("Instruction", "Arch", "Cases", "Failed", right=("Cases", "Failed"))
-        for result in failed:
-            i = result.instruction
-            made.add_row(i.mnemonic, i.arch, str(result.cases), str(result.failed_cases))
-        out.print(made)
-    if summary["interrupted"]:
-        out.print("interrupted; so far:")
-    verdict = (
-        f"{summary['failed_cases']} cases differ" if summary["failed_cases"] else "all bits equal"
-    )
-    out.print(
-        f"{summary['subject']} against {summary['reference']}: {summary['instructions']} "
-        f"instructions, "
-        f"{summary['cases']:,} cases, {summary['outputs']:,} outputs, {summary['seconds']} s: "
-        f"{verdict}"
-    )
+def _case(row: Row) -> Any:
+    assert row.case is not None
+    return row.case

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from ._output import Json, console, integers, print_json, table
+from ._output import Arch, Json, console, integers, print_json, table
 
 
 def register(app: typer.Typer) -> None:
@@ -13,22 +13,34 @@ def register(app: typer.Typer) -> None:
 
 
 def probe(
-    subject: str = typer.Argument(help="package.module:function, a program, cuda, host or numpy."),
-    instruction: str = typer.Option(..., "--instruction", "-i", help="Its shape and formats."),
-    arch: str = typer.Option(..., "--arch", "-a", help="gfx908, gfx90a, gfx942 or gfx950."),
+    subject: str = typer.Argument(
+        help="package.module:function, a program, cuda, host, numpy, or tensor-core:KIND."
+    ),
+    instruction: str = typer.Option(
+        None, "--instruction", "-i", help="Its shape and formats.", show_default=False
+    ),
+    arch: str = Arch,
+    timeout: float = typer.Option(60.0, help="Seconds that the subject may take for a batch."),
     json: bool = Json,
 ) -> None:
     """Find out how a matrix unit computes: links, kept bits, roundings, flushing, nearest model.
 
     The instruction lends its shape, formats and register layout; nothing is assumed of the
-    arithmetic but that zero products add nothing.
+    arithmetic but that zero products add nothing. KIND is f16, bf16, tf32, f8e4m3fn, f8e5m2 or f64:
+    this GPU's own mma.sync, which needs no --instruction.
     """
     from ..difftest import probe as probes
-    from ..difftest import subjects
+    from ..difftest import subjects, tensor_cores
+    from ..errors import BadValue
     from ..mfma.instructions import instruction as find
 
-    i = find(instruction, arch)
-    found = probes.probe(subjects.load(subject), i)
+    if instruction is not None:
+        i = find(instruction, arch)
+    elif subject.startswith(tensor_cores.PREFIX):
+        i = tensor_cores.kind(subject).instruction()
+    else:
+        raise BadValue(f"subject {subject!r} needs --instruction, for its shape and formats")
+    found = probes.probe(subjects.load(subject, timeout), i)
     if json:
         print_json(vars(found) | {"links": [list(link) for link in found.links]})
         return
@@ -45,6 +57,8 @@ def probe(
             "all that the formats can ask for" if bits is None else f"{bits}, the rest: {rounding}"
         )
         made.add_row(f"{name} bits kept", text)
+    if found.cut_together:
+        made.add_row("products cut together, by k", integers(found.cut_together))
     made.add_row("result rounding", found.output_rounding)
     for what in ("inputs", "accumulator", "outputs"):
         value = getattr(found, f"flush_{what}")

@@ -22,29 +22,45 @@ def verify(
     files: list[Path] = typer.Argument(help="Vector files, .json or .npz."),
     subject: str = typer.Option("numpy", help="cuda, host, numpy, or package.module:function."),
     nan: str = typer.Option("any", help="any: NaNs are all equal; exact: their bits count."),
+    keep: Path = typer.Option(
+        None,
+        help="Keep captured files (origin silicon) whose bits all agree in this folder.",
+        show_default=False,
+    ),
     json: bool = Json,
 ) -> None:
     """Run the cases of vector files and compare bits; exit code 1 where any differs.
 
     Every file is read before anything runs. An instruction that reproduces vectors captured on a
-    chip (origin "silicon") has the fidelity silicon-vectors as far as they reach.
+    chip (origin "silicon") has the fidelity silicon-vectors as far as they reach; kept in a folder
+    that GPUEMU_SILICON names, they raise its label everywhere. A capture that disagrees raises
+    nothing, and takes its instruction out of the folder.
     """
+    from ..difftest import keep as keeping
     from ..difftest import subjects, vectors
     from ..errors import BadValue
 
     if nan not in ("any", "exact"):
         raise BadValue(f"nan={nan!r}; legal: any, exact")
+    if keep and subject not in subjects.BACKENDS:
+        raise BadValue(f"--keep with subject {subject!r}; legal: {', '.join(subjects.BACKENDS)}")
     tested = subjects.load(subject)
     loaded = [(path, *vectors.load(path)) for path in files]
-    rows = [
-        _verify(path, origin, group, tested, nan)
-        for path, origin, groups in loaded
-        for group in groups
-    ]
+    tasks = [(path, origin, group) for path, origin, groups in loaded for group in groups]
+    rows = [_verify(path, origin, group, tested, nan) for path, origin, group in tasks]
+    kept = []
+    if keep:
+        results = [
+            keeping.Verified(path, origin, group.instruction, row["cases"], row["differ"])
+            for (path, origin, group), row in zip(tasks, rows, strict=True)
+        ]
+        kept = keeping.keep(keep, results)
     if json:
         print_json(rows)
     else:
         _print(rows)
+        for name, arch in kept:
+            typer.echo(f"kept {name} ({arch}) in {keep}; it counts with GPUEMU_SILICON={keep}")
     if any(row["differ"] for row in rows):
         raise typer.Exit(1)
 

@@ -66,18 +66,20 @@ class Plan:
     classes: tuple[InputClass, ...]
     modifiers: tuple[Modifiers, ...]
 
+    def places(self, numbers: Array) -> tuple[Array, Array]:
+        """Return the classes and the modifiers of cases, int64, as positions in their lists."""
+        turn, cls = np.divmod(numbers.astype(np.int64), len(self.classes))
+        step = round(len(self.modifiers) * 0.618)
+        rules = self.instruction.modifiers
+        if rules.blgp != "lanes" and rules.cbsz != "broadcast":
+            return cls, (turn + cls * step) % len(self.modifiers)
+        # Moved lanes break up what a class has put together: every other turn leaves them alone.
+        return cls, np.where(turn % 2 == 0, 0, (turn // 2 + cls * step) % len(self.modifiers))
+
     def place(self, number: int) -> tuple[int, int]:
         """Return the class and the modifiers of a case, as positions in their lists."""
-        turn, cls = divmod(number, len(self.classes))
-        rules = self.instruction.modifiers
-        if rules.blgp == "lanes" or rules.cbsz == "broadcast":
-            # Moved lanes break up what a class has put together: every other turn leaves them
-            # alone.
-            if turn % 2 == 0:
-                return cls, 0
-            turn //= 2
-        step = round(len(self.modifiers) * 0.618)
-        return cls, (turn + cls * step) % len(self.modifiers)
+        cls, modifiers = self.places(np.array([number]))
+        return int(cls[0]), int(modifiers[0])
 
     def case(self, number: int) -> Case:
         """Return one case."""

@@ -15,7 +15,7 @@ def carry(spec: Spec, s: Stream) -> Matrices:
 
     def ones(fmt: formats.Format, *shape: int) -> Array:
         last = 2.0**-fmt.mantissa_bits if fmt.is_float else 0.0
-        return np.asarray(2.0 - s.between(1, 3, *shape) * last) * (
+        return (2.0 - s.between(1, 3, *shape) * last) * (
             1.0 if fmt.is_float else 2.0 ** (fmt.bits - 1)
         )
 
@@ -35,14 +35,14 @@ def flush(spec: Spec, s: Stream) -> Matrices:
 
     def edge(fmt: formats.Format, *shape: int) -> Array:
         near = (1.0 + s.between(-1, 1, *shape) * 2.0**-fmt.mantissa_bits) * 2.0**fmt.emin
-        return np.asarray(s.sign(*shape) * near)
+        return s.sign(*shape) * near
 
     # A product at the edge of the result: B makes up for A as far as its format reaches.
     want = spec.c.emin - spec.a.emin
     reachable = min(max(want, spec.b.emin), spec.b.emax)
     for place in two_places(spec, s):
-        exponent = np.where(s.below(2, *spec.columns) == 0, 0, reachable)
-        b = power(np.clip(exponent, spec.b.emin, spec.b.emax))
+        exponent = s.xp.where(s.below(2, *spec.columns) == 0, 0, reachable)
+        b = power(s.xp.clip(exponent, spec.b.emin, spec.b.emax))
         a = edge(spec.a, *spec.rows)
         # Half of the columns have their own edge against a plain A.
         own = s.below(2, 1, 1) == 0
@@ -50,11 +50,11 @@ def flush(spec: Spec, s: Stream) -> Matrices:
             A,
             B,
             place,
-            np.where(own, s.sign(*spec.rows), a),
-            np.where(own, edge(spec.b, *spec.columns), b),
+            s.xp.where(own, s.sign(*spec.rows), a),
+            s.xp.where(own, edge(spec.b, *spec.columns), b),
         )
     C = edge(spec.c, *spec.outputs)
-    return A, B, np.where(s.below(3, *spec.outputs) == 0, 0.0, C)
+    return A, B, s.xp.where(s.below(3, *spec.outputs) == 0, 0.0, C)
 
 
 def subnormals(spec: Spec, s: Stream) -> Matrices:
@@ -63,18 +63,18 @@ def subnormals(spec: Spec, s: Stream) -> Matrices:
 
     def tiny(fmt: formats.Format, *shape: int) -> Array:
         code = s.below(1 << min(fmt.mantissa_bits, 31), *shape) + 1
-        return np.asarray(s.sign(*shape) * code * 2.0 ** (fmt.emin - fmt.mantissa_bits))
+        return s.sign(*shape) * code * 2.0 ** (fmt.emin - fmt.mantissa_bits)
 
     A = tiny(spec.a, blocks, M, spec.products)
     large = s.significand(spec.b.mantissa_bits, blocks, spec.products, N) * 2.0**spec.b.emax
-    B = np.where(
+    B = s.xp.where(
         s.below(3, blocks, spec.products, N) == 0, tiny(spec.b, blocks, spec.products, N), large
     )
-    C = np.where(s.below(3, *spec.outputs) == 0, 0.0, tiny(spec.c, *spec.outputs))
+    C = s.xp.where(s.below(3, *spec.outputs) == 0, 0.0, tiny(spec.c, *spec.outputs))
     swap = s.below(2) == 0
     if M == N and spec.a == spec.b:
         A, B = (
-            np.where(swap[:, None, None, None], y, x)
+            s.xp.where(swap[:, None, None, None], y, x)
             for x, y in ((A, B.swapaxes(2, 3)), (B, A.swapaxes(2, 3)))
         )
     return A, B, C
@@ -104,21 +104,19 @@ def overflow(spec: Spec, s: Stream) -> Matrices:
     def large(fmt: formats.Format, *shape: int) -> Array:
         if not fmt.is_float:
             return 2.0 ** (fmt.bits - 1) - s.below(3, *shape)
-        return np.asarray(
-            s.significand(fmt.mantissa_bits, *shape) * power(fmt.emax - s.below(2, *shape))
-        )
+        return s.significand(fmt.mantissa_bits, *shape) * power(fmt.emax - s.below(2, *shape))
 
     row = s.choose(np.array([1.0, -1.0, 0.0]), blocks, M, 1)
     mixed = s.sign(blocks, M, spec.products)
-    A = np.where(row == 0, mixed, row) * large(spec.a, blocks, M, spec.products)
-    A = np.where(s.below(4, blocks, 1, spec.products) == 0, 0.0, A)
+    A = s.xp.where(row == 0, mixed, row) * large(spec.a, blocks, M, spec.products)
+    A = s.xp.where(s.below(4, blocks, 1, spec.products) == 0, 0.0, A)
     C = s.sign(*spec.outputs) * large(spec.c, *spec.outputs)
     # Against small B, products alone stay finite and only sums pass the largest number.
     small = s.significand(spec.b.mantissa_bits, blocks, spec.products, N) * power(
         s.between(-4, 1, 1, 1, 1)
     )
-    B = np.where(s.below(2, 1, 1, 1) == 0, small, large(spec.b, blocks, spec.products, N))
-    return A, B, np.where(s.below(3, *spec.outputs) == 0, 0.0, C)
+    B = s.xp.where(s.below(2, 1, 1, 1) == 0, small, large(spec.b, blocks, spec.products, N))
+    return A, B, s.xp.where(s.below(3, *spec.outputs) == 0, 0.0, C)
 
 
 def round_down(spec: Spec, s: Stream) -> Matrices:
@@ -130,23 +128,23 @@ def round_down(spec: Spec, s: Stream) -> Matrices:
     low_a, high_a = window(spec.a)
     low_b, high_b = window(spec.b)
     down = s.between(0, spec.kept + 10, *spec.rows)
-    part = np.minimum(down // 2, high_a - low_a)
+    part = s.xp.minimum(down // 2, high_a - low_a)
     a = -s.significand(spec.a.mantissa_bits, *spec.rows) * power(high_a - part)
     put(
         A,
         B,
         second,
         a,
-        s.significand(spec.b.mantissa_bits, *spec.columns) * power(np.full((1,), low_b)),
+        s.significand(spec.b.mantissa_bits, *spec.columns) * 2.0**low_b,
     )
     put(
         A,
         B,
         first,
-        power(np.full((s.count, *spec.rows), high_a)),
-        power(np.full((s.count, *spec.columns), high_b)),
+        power(s.xp.full((s.count, *spec.rows), high_a)),
+        power(s.xp.full((s.count, *spec.columns), high_b)),
     )
     # C lies just below a power of two or far below the product: the sum falls into the next binade.
     e = high_a + high_b - s.between(0, spec.kept + 10, *spec.outputs)
     C = -s.significand(spec.c.mantissa_bits, *spec.outputs) * power(e)
-    return A, B, np.where(s.below(4, *spec.outputs) == 0, -C, C)
+    return A, B, s.xp.where(s.below(4, *spec.outputs) == 0, -C, C)

@@ -4,6 +4,7 @@ reads them.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,8 @@ from ..mfma.registers import LANES
 from . import items
 from .generators import InputClass
 from .spec import Spec
-from .streams import Stream, key_of
+from .streams import Array, Stream, key_of, namespace
 
-Array = np.ndarray[Any, Any]
 Images = dict[str, Array]
 
 # Two ascending columns of four, as the index register holds them: the first in the low two bits.
@@ -63,8 +63,66 @@ def images(
     if instruction.kind == "mfma_scale":
         found |= {"scale_a": _scales(s, cls), "scale_b": _scales(s, cls)}
     for name, matrix in (("A", A), ("B", B), ("C", C)):
-        found[name.lower()] = instruction.pack(name, matrix, **chosen)
+        found[name.lower()] = pack(instruction, name, matrix, **chosen)
     return found
+
+
+def stored_layout(i: Instruction, matrix: str, **modifiers: Any) -> Array:
+    """Return `registers.layout` of the items as they are stored: of A and of the index fields of a
+    sparse instruction, its K/2 stored columns and their two-bit fields.
+    """
+    where = i.layout(matrix, **modifiers)
+    if i.sparse and matrix in ("A", "K"):
+        # Each pair of stored items is one entry, twice as wide, that four dense columns share.
+        where = np.repeat(where[:, :, ::4], 2, axis=2)
+        where[..., 3] //= 2
+        where[:, :, 1::2, 2] += where[:, :, 1::2, 3]
+    return where
+
+
+@lru_cache(maxsize=1024)
+def _words(i: Instruction, matrix: str, cbsz: int, blgp: int) -> tuple[tuple[Array, Array], ...]:
+    """Return, slot by slot, the item (flat index) and its shift to the left of every word of a
+    register image; an item that a slot lacks has shift 32.
+    """
+    fmt = i.operand_format(matrix, cbsz, blgp)
+    vgprs = i.operand_vgprs(matrix, cbsz, blgp)
+    where = stored_layout(i, matrix, cbsz=cbsz, blgp=blgp).reshape(-1, 4)
+    parts: list[list[tuple[int, int]]] = [[] for _ in range(vgprs * LANES)]
+    for item, (vgpr, lane, first, _) in enumerate(where.tolist()):
+        for part in range(-(-(first + fmt.bits) // 32)):
+            parts[(vgpr + part) * LANES + lane].append((item, first - 32 * part))
+    slots = max(map(len, parts))
+    table = np.array([row + [(0, 32)] * (slots - len(row)) for row in parts])
+    return tuple((table[:, n, 0], table[:, n, 1]) for n in range(slots))
+
+
+def pack(i: Instruction, matrix: str, bits: Array, *, cbsz: int = 0, blgp: int = 0) -> Array:
+    """Return the register image, uint32 (n, vgprs, 64), of bits (n, blocks, rows, columns) as
+    storage words of the format, in the array's own library.
+    """
+    xp = namespace(bits)
+    flat = bits.reshape(len(bits), -1)
+    slots = _words(i, matrix, cbsz, blgp)
+    words = xp.zeros((len(bits), len(slots[0][0])), np.uint32)
+    for item, shift in slots:
+        part = flat[:, xp.asarray(item)]
+        left = xp.asarray(np.maximum(shift, 0).astype(np.uint64))
+        right = xp.asarray(np.maximum(-shift, 0).astype(np.uint64))
+        words |= (part.astype(np.uint64) << left >> right).astype(np.uint32)
+    return words.reshape(len(bits), -1, LANES)
+
+
+@lru_cache(maxsize=256)
+def _index_fields(i: Instruction, cbsz: int, abid: int) -> tuple[Array, Array]:
+    """Return the group of four columns and the first bit of every field of the index set that is
+    read, (fields, lanes).
+    """
+    where = i.layout("K", cbsz=cbsz, abid=abid, legality="llvm")[0, :, ::4]
+    group = np.broadcast_to(np.arange(i.K // 4), where.shape[:2]).ravel()
+    order = np.lexsort((where[..., 2].ravel(), where[..., 1].ravel()))
+    first = where[..., 2].ravel()[order].reshape(LANES, -1).T
+    return group[order].reshape(LANES, -1).T, first.astype(np.uint32)
 
 
 def _sparse(spec: Spec, s: Stream, m: Modifiers, B: Array) -> tuple[Array, Array]:
@@ -73,23 +131,21 @@ def _sparse(spec: Spec, s: Stream, m: Modifiers, B: Array) -> tuple[Array, Array
     All rows of A choose the same columns, so that a product stands where the class has put it.
     The other rows of B and the other index sets hold random bits that must not matter.
     """
-    i = spec.instruction
-    idx = np.zeros((s.count, 1, LANES), np.uint32)
+    i, xp = spec.instruction, s.xp
+    idx = xp.zeros((s.count, 1, LANES), np.uint32)
     for group in range(8):
         idx |= s.choose(INDEX_PAIRS, 1, LANES).astype(np.uint32) << np.uint32(4 * group)
-    where = i.layout("K", cbsz=m.cbsz, abid=m.abid, legality="llvm")[0, :, ::4]
-    lane, first = where[..., 1], where[..., 2].astype(np.uint32)
     pairs = s.choose(INDEX_PAIRS, i.K // 4)
-    wanted = np.broadcast_to(pairs[:, None].astype(np.uint32), (s.count, i.M, i.K // 4))
-    for group in range(i.K // 4):
-        at = lane[:, group]
-        cleared = idx[:, 0, at] & ~(np.uint32(15) << first[:, group])
-        idx[:, 0, at] = cleared | wanted[:, :, group] << first[:, group]
-    columns = np.stack([pairs & 3, pairs >> 2], axis=-1) + 4 * np.arange(i.K // 4)[:, None]
-    dense = (s.words(1, i.K, i.N) >> np.uint64(64 - spec.b.bits)).astype(B.dtype)
-    at = columns.reshape(s.count, 1, i.products, 1)
-    np.put_along_axis(dense, np.broadcast_to(at, B.shape), B, axis=2)
-    return idx, dense
+    for groups, bit in zip(*_index_fields(i, m.cbsz, m.abid), strict=True):
+        first = xp.asarray(bit)
+        wanted = pairs[:, xp.asarray(groups)].astype(np.uint32) << first
+        idx = idx & ~(xp.full_like(first, 15) << first) | wanted[:, None]
+    dense = (s.words(i.K // 4, 4, i.N) >> np.uint64(64 - spec.b.bits)).astype(B.dtype)
+    place = xp.arange(4)[:, None]
+    kept = B.reshape(s.count, i.K // 4, 2, i.N)
+    for n, column in enumerate((pairs & 3, pairs >> 2)):
+        dense = xp.where(column[..., None, None] == place, kept[:, :, n : n + 1], dense)
+    return idx, dense.reshape(s.count, 1, i.K, i.N)
 
 
 def _scales(s: Stream, cls: InputClass) -> Array:
@@ -97,11 +153,10 @@ def _scales(s: Stream, cls: InputClass) -> Array:
     classes.
     """
     wild = cls.name in ("raw", "specials", "overflow")
-    image = np.zeros((s.count, 1, LANES), np.uint32)
+    image = s.xp.zeros((s.count, 1, LANES), np.uint32)
     plain = s.below(2, 1, 1) == 0
     for byte in range(4):
-        code = (
-            s.below(256, 1, LANES) if wild else np.where(plain, 127, s.between(117, 137, 1, LANES))
-        )
+        code = s.below(256, 1, LANES) if wild else s.between(117, 137, 1, LANES)
+        code = code if wild else s.xp.where(plain, 127, code)
         image |= code.astype(np.uint32) << np.uint32(8 * byte)
     return image

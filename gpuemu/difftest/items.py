@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..formats import Format
-
-Array = np.ndarray[Any, Any]
+from .streams import Array, bits_of, exponent_of, namespace, power
 
 
 def encode(fmt: Format, values: Array) -> Array:
@@ -28,28 +25,25 @@ def encode(fmt: Format, values: Array) -> Array:
     >>> hex(int(encode(formats.get("f16"), np.array(-1.5))))
     '0xbe00'
     """
+    xp = namespace(values)
     if values.dtype.kind == "u":
         return values.astype(fmt.storage)
     if not fmt.is_float:
         half = 1 << (fmt.bits - 1)
-        whole = np.clip(np.trunc(values), -half, half - 1).astype(np.int64)
+        whole = xp.clip(xp.trunc(values), -half, half - 1).astype(np.int64)
         return (whole & ((1 << fmt.bits) - 1)).astype(fmt.storage)
     if fmt.bits == 64:
-        return np.ascontiguousarray(values, np.float64).view(np.uint64)
-    size = np.minimum(np.abs(values), 2.0 ** (fmt.emax + 1))
-    exponent = np.where(
-        size == 0, fmt.emin, np.maximum(np.frexp(size)[1].astype(np.int64) - 1, fmt.emin)
-    )
-    steps = np.floor(np.ldexp(size, (fmt.mantissa_bits - exponent).astype(np.int32))).astype(
-        np.int64
-    )
-    code = np.minimum(((exponent - fmt.emin) << fmt.mantissa_bits) + steps, max_finite(fmt))
+        return values.view(np.uint64)
+    size = xp.minimum(xp.abs(values), 2.0 ** (fmt.emax + 1))
+    exponent = xp.maximum(exponent_of(size), fmt.emin)
+    steps = xp.floor(size * power(fmt.mantissa_bits - exponent)).astype(np.int64)
+    code = xp.minimum((exponent - fmt.emin << fmt.mantissa_bits) + steps, max_finite(fmt))
     if fmt.infinities:
-        code = np.where(np.isinf(values), infinity(fmt), code)
-    negative = np.signbit(values)
+        code = xp.where(xp.isinf(values), infinity(fmt), code)
+    negative = bits_of(values) < 0
     if fmt.nan == "negative-zero":
         negative &= code != 0
-    return np.asarray((code | negative.astype(np.int64) << (fmt.bits - 1)).astype(fmt.storage))
+    return (code | negative.astype(np.int64) << (fmt.bits - 1)).astype(fmt.storage)
 
 
 def infinity(fmt: Format) -> int:

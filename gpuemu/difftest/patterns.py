@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from .. import formats
@@ -13,7 +15,7 @@ from .streams import Stream
 def raw(spec: Spec, s: Stream) -> Matrices:
     """Random bits: every code of every format, NaN and infinity among them."""
     blocks, M, N = spec.outputs
-    return tuple(  # type: ignore[return-value]
+    return tuple(
         s.words(*shape) >> np.uint64(64 - fmt.bits)
         for fmt, shape in (
             (spec.a, (blocks, M, spec.products)),
@@ -36,10 +38,10 @@ def specials(spec: Spec, s: Stream) -> Matrices:
     """
     A, B, _ = normal(spec, s)
     lonely = (s.below(2) == 0)[:, None, None, None]
-    a, b = (items.encode(f, np.where(lonely, 0.0, x)) for f, x in ((spec.a, A), (spec.b, B)))
+    a, b = (items.encode(f, s.xp.where(lonely, 0.0, x)) for f, x in ((spec.a, A), (spec.b, B)))
     blocks, M, N = spec.outputs
-    row, column = s.below(64, blocks, 1) + np.arange(M), s.below(64, blocks, 1) + np.arange(N)
-    codes = {x: items.special_codes(x) for x in (spec.a, spec.b, spec.c)}
+    row, column = s.below(64, blocks, 1) + s.xp.arange(M), s.below(64, blocks, 1) + s.xp.arange(N)
+    codes = {x: s.xp.asarray(items.special_codes(x)) for x in (spec.a, spec.b, spec.c)}
     hot_a, hot_b = (
         codes[spec.a][row % len(codes[spec.a])],
         codes[spec.b][column % len(codes[spec.b])],
@@ -63,11 +65,15 @@ def ties(spec: Spec, s: Stream) -> Matrices:
     put(A, B, second, s.sign(*spec.rows) * power(ea - tip_a), b)
     halves = 1 + 2 * s.below(4, *spec.rows) * (spec.a.mantissa_bits > 2)
     put(
-        A, B, first, s.sign(*spec.rows) * halves * power(np.minimum(ea, spec.a.emax - 3)), power(eb)
+        A,
+        B,
+        first,
+        s.sign(*spec.rows) * halves * power(s.xp.minimum(ea, spec.a.emax - 3)),
+        power(eb),
     )
-    e = np.minimum(ea, spec.a.emax - 3)[..., :, None] + eb[..., None, :] + spec.precision
+    e = s.xp.minimum(ea, spec.a.emax - 3)[..., :, None] + eb[..., None, :] + spec.precision
     C = s.significand(spec.c.mantissa_bits, *spec.outputs)
-    C = np.where(
+    C = s.xp.where(
         s.below(2, *spec.outputs) == 0, s.choose(np.array([1.0, 2.0, 2.0]), *spec.outputs), C
     )
     return A, B, s.sign(*spec.outputs) * C * power(e)
@@ -88,12 +94,12 @@ def shifts(spec: Spec, s: Stream) -> Matrices:
     B = s.significand(spec.b.mantissa_bits, blocks, spec.products, N)
     A, B = A * power(ea)[..., None], B * power(eb)[..., None]
     kind, hot = s.below(3)[:, None, None], s.below(spec.products)
-    up_a = np.where(kind == 0, s.between(0, high_a - low_a, *spec.rows), 0)
-    up_b = np.where(kind == 0, s.between(0, high_b - low_b, *spec.columns), 0)
-    n = np.arange(s.count)
-    A[n, :, :, hot] *= power(up_a)
-    B[n, :, hot, :] *= power(up_b)
-    shift = s.between(0, 2 * spec.kept, *spec.outputs) * np.where(kind == 1, 1, -1)[..., None]
+    up_a = s.xp.where(kind == 0, s.between(0, high_a - low_a, *spec.rows), 0)
+    up_b = s.xp.where(kind == 0, s.between(0, high_b - low_b, *spec.columns), 0)
+    here = s.xp.arange(spec.products) == hot[:, None]
+    A = s.xp.where(here[:, None, None, :], A * power(up_a)[..., None], A)
+    B = s.xp.where(here[:, None, :, None], B * power(up_b)[..., None, :], B)
+    shift = s.between(0, 2 * spec.kept, *spec.outputs) * s.xp.where(kind == 1, 1, -1)[..., None]
     e = (ea + eb)[..., None] + shift
     return (
         A,
@@ -105,8 +111,8 @@ def shifts(spec: Spec, s: Stream) -> Matrices:
 def signs(spec: Spec, s: Stream) -> Matrices:
     """Products of like size, every row another pattern of signs."""
     blocks, M, N = spec.outputs
-    pattern = (s.cases.astype(np.int64)[:, None] * M + np.arange(M))[:, None, :, None]
-    flips = 1.0 - 2.0 * (pattern >> (np.arange(spec.products) % 12) & 1)
+    pattern = (s.cases.astype(np.int64)[:, None] * M + s.xp.arange(M))[:, None, :, None]
+    flips = 1.0 - 2.0 * (pattern >> (s.xp.arange(spec.products) % 12) & 1)
     A = flips * s.significand(spec.a.mantissa_bits, blocks, M, spec.products)
     B = s.sign(blocks, spec.products, N) * s.significand(
         spec.b.mantissa_bits, blocks, spec.products, N
@@ -128,7 +134,7 @@ def residue(spec: Spec, s: Stream) -> Matrices:
     few = s.below(3, 1, 1, 1) == 0
     return (
         A * power(-down // 2),
-        np.where(few, 0.0, B * power(-down // 2)),
+        s.xp.where(few, 0.0, B * power(-down // 2)),
         C * power(-down) * (s.below(2, 1, 1, 1) == 0),
     )
 
@@ -163,7 +169,7 @@ def cancel_c(spec: Spec, s: Stream) -> Matrices:
         b * power(s.between(*window(spec.b, 12), *spec.columns)),
     )
     if not spec.a.is_float:
-        a, b = np.trunc(a), np.trunc(b)
+        a, b = s.xp.trunc(a), s.xp.trunc(b)
     put(A, B, s.below(spec.products), a, b)
     return A, B, -a[..., :, None] * b[..., None, :]
 
@@ -173,32 +179,35 @@ def unique(spec: Spec, s: Stream) -> Matrices:
     other operand.
     """
     _blocks, M, N = spec.outputs
-    K, n = spec.products, np.arange(s.count)[:, None]
-    turn, start = s.below(K)[:, None], s.below(1 << 16)
+    K = spec.products
+    turn, start = s.below(K)[:, None, None], s.below(1 << 16)
     A, B, C = zeros(spec, s)
-    A[n, :, np.arange(M), (turn + np.arange(M)) % K] = 1.0
-    B[n, :, (turn + np.arange(N)) % K, np.arange(N)] = 1.0
+    k = s.xp.arange(K)
+    A += ((turn + s.xp.arange(M)[:, None]) % K == k)[:, None]
+    B += ((turn + s.xp.arange(N)) % K == k[:, None])[:, None]
     show_a = (s.below(2) == 0)[:, None, None, None]
-    a = np.where(show_a, _distinct(spec.a, A.shape, start), items.encode(spec.a, A))
-    b = np.where(show_a, items.encode(spec.b, B), _distinct(spec.b, B.shape, start))
-    return a, b, np.where(s.below(2, 1, 1, 1) == 0, _distinct(spec.c, C.shape, start), 0)
+    a = s.xp.where(show_a, _distinct(s, spec.a, A.shape, start), items.encode(spec.a, A))
+    b = s.xp.where(show_a, items.encode(spec.b, B), _distinct(s, spec.b, B.shape, start))
+    return a, b, s.xp.where(s.below(2, 1, 1, 1) == 0, _distinct(s, spec.c, C.shape, start), 0)
 
 
-def _distinct(fmt: formats.Format, shape: tuple[int, ...], start: Array) -> Array:
+def _distinct(s: Stream, fmt: formats.Format, shape: tuple[int, ...], start: Array) -> Array:
     """Return finite codes counted up from `start` along all but the first dimension, spread over
     the format.
     """
     finite = items.max_finite(fmt) + 1
-    size = int(np.prod(shape[1:], dtype=np.int64))
+    size = math.prod(shape[1:])
     step = max(finite // max(size, 1), 1) | 1
-    number = (start[:, None].astype(np.uint64) + np.arange(size, dtype=np.uint64)) * np.uint64(step)
+    number = (start[:, None].astype(np.uint64) + s.xp.arange(size, dtype=np.uint64)) * np.uint64(
+        step
+    )
     # Positive codes first, then negative ones; a FNUZ negative zero is a NaN and becomes one.
     code = number % np.uint64(2 * finite)
     negative = code >= finite
-    magnitude = np.where(negative, code - np.uint64(finite), code)
-    magnitude = np.where(negative & (magnitude == 0), 1, magnitude)
+    magnitude = s.xp.where(negative, code - np.uint64(finite), code)
+    magnitude = s.xp.where(negative & (magnitude == 0), 1, magnitude)
     found = magnitude | negative.astype(np.uint64) << np.uint64(fmt.bits - 1)
-    return np.asarray(found.astype(fmt.storage).reshape(shape))
+    return found.astype(fmt.storage).reshape(shape)
 
 
 def staggered(spec: Spec, s: Stream) -> Matrices:
@@ -206,9 +215,9 @@ def staggered(spec: Spec, s: Stream) -> Matrices:
     blocks, M, N = spec.outputs
     low_a, high_a = window(spec.a, 20)
     low_b, high_b = window(spec.b, 20)
-    k = np.arange(spec.products)
+    k = s.xp.arange(spec.products)
     ramp = (k * max(high_a - low_a, 1) // spec.products)[None, None, None]
-    ramp = np.where(s.below(2, 1, 1, 1) == 0, ramp, ramp[..., ::-1])
+    ramp = s.xp.where(s.below(2, 1, 1, 1) == 0, ramp, ramp[..., ::-1])
     A = (
         s.sign(blocks, M, spec.products)
         * s.significand(spec.a.mantissa_bits, blocks, M, spec.products)

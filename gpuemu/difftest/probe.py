@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import BadValue, GpuemuError
-from ..mfma import execute, models
+from ..errors import BadValue
+from ..mfma import execute
 from ..mfma import modifiers as mods
 from ..mfma.instructions import Instruction
-from . import items
+from . import items, known
 from .generators import classes_for
 from .images import images
 from .subjects import Subject
@@ -43,6 +43,8 @@ class Features:
         Fraction bits kept below the largest exponent of a link; None: all that could be asked.
     product_rounding, accumulator_rounding : str or None
         "zero", "down", "up" or "nearest", of what lies below.
+    cut_together : tuple of int
+        Products that are cut below the first one's last kept bit; empty where nothing is cut.
     output_rounding : str
     flush_inputs, flush_accumulator, flush_outputs : bool or None
     exact_models : tuple of str
@@ -60,6 +62,7 @@ class Features:
     product_rounding: str | None
     accumulator_bits: int | None
     accumulator_rounding: str | None
+    cut_together: tuple[int, ...]
     output_rounding: str
     flush_inputs: bool
     flush_accumulator: bool
@@ -153,6 +156,7 @@ def probe(subject: Subject, i: Instruction) -> Features:
         product_rounding,
         accumulator_bits,
         accumulator_rounding,
+        _cut_together(unit, links[0], product_bits),
         _output_rounding(unit),
         *unit.subnormal(),
         tuple(name for name, share in found.items() if share == 1.0),
@@ -221,7 +225,7 @@ def _product(unit: Unit, links: tuple[tuple[int, ...], ...]) -> tuple[int | None
     link = links[0]
     if len(link) < 3:
         return None, None
-    step = 4 if len(link) > 8 else 2 if len(link) > 4 else 1
+    step = _step(link)
     one, other, small = link[0], link[step], link[2 * step if len(link) > 2 * step else 1]
     top = unit.top
     reach = range(top - unit.bottom + 1)
@@ -234,6 +238,24 @@ def _product(unit: Unit, links: tuple[tuple[int, ...], ...]) -> tuple[int | None
     asked = [({**pair, small: (sign * 1.5, top - bits)}, 0.0) for sign in (1.0, -1.0)]
     asked += [({**pair, small: (sign * 1.5, top - bits - 1)}, 0.0) for sign in (1.0, -1.0)]
     return bits, _rounding(unit.dots(asked) / 2.0 ** (top - bits))
+
+
+def _cut_together(unit: Unit, link: tuple[int, ...], bits: int | None) -> tuple[int, ...]:
+    """Two products of a link cancel; which others lose what lies far below them?"""
+    if bits is None or bits + 2 > unit.top - unit.bottom:
+        return ()
+    step = _step(link)
+    one, other = link[0], link[step]
+    rest = [k for k in range(unit.i.K) if k not in (one, other)]
+    pair: Terms = {one: (1.0, unit.top), other: (-1.0, unit.top)}
+    d = unit.dots([({**pair, k: (1.0, unit.top - bits - 2)}, 0.0) for k in rest])
+    lost = {k for k, value in zip(rest, d, strict=True) if value == 0}
+    return tuple(sorted(lost | {one, other}))
+
+
+def _step(link: tuple[int, ...]) -> int:
+    """Return how far apart products stand that share a partial sum, however it is interleaved."""
+    return 4 if len(link) > 8 else 2 if len(link) > 4 else 1
 
 
 def _rounding(answers: Array) -> str:
@@ -253,8 +275,7 @@ def _accumulator(unit: Unit, links: tuple[tuple[int, ...], ...]) -> tuple[int | 
     if len(link) < 2:
         return None, None
     top = unit.top
-    step = 4 if len(link) > 8 else 2 if len(link) > 4 else 1
-    pair: Terms = {link[0]: (1.0, top), link[min(step, len(link) - 1)]: (-1.0, top)}
+    pair: Terms = {link[0]: (1.0, top), link[min(_step(link), len(link) - 1)]: (-1.0, top)}
     reach = range(60)
     answers = unit.dots([(pair, 2.0 ** (top - s)) for s in reach])
     bits = _kept(answers, np.array([2.0 ** (top - s) for s in reach]))
@@ -288,12 +309,7 @@ def _compared(unit: Unit, cases: int = 24) -> dict[str, float]:
     parts = [images(i, plain, cls, 0, np.arange(cases)) for cls in classes_for(i)]
     given = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     got = unit.subject(i, given, plain)
-    shares = {}
-    for name, model in models.models().items():
-        try:
-            options: dict[str, Any] = {**given, "model": model, "backend": "numpy"}
-            want = execute.execute(i, **options)
-        except GpuemuError:
-            continue
-        shares[name] = float(execute.equal_bits(i, got, want).mean())
-    return shares
+    return {
+        name: float(execute.equal_bits(i, got, want).mean())
+        for name, want in known.answers(i, given)
+    }

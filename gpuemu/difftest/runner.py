@@ -1,26 +1,17 @@
-"""Run cases through a subject and a reference, and compare bits."""
+"""One batch of one instruction under one set of modifiers: run, compare bits, say what is wrong."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
-from ..mfma.execute import equal_bits
 from ..mfma.instructions import Instruction
 from ..mfma.modifiers import Modifiers
-from .cases import Case, Plan
-from .images import Images, formats_only, images
-from .subjects import Subject, SubjectFailed
-
-Array = np.ndarray[Any, Any]
-
-# Matrix elements (of A, B, C and D) that are in memory at a time, and cases of a batch.
-BATCH_ELEMENTS = 1 << 21
-BATCH_CASES = 4096
+from .cases import Case
+from .images import Images
+from .streams import Array
+from .subject import Subject, SubjectFailed, SubjectHung
 
 
 @dataclass(frozen=True)
@@ -62,95 +53,32 @@ class Failure:
         )
 
 
-@dataclass
-class Result:
-    """What came of the cases of one instruction."""
-
-    instruction: Instruction
-    cases: int = 0
-    outputs: int = 0
-    failed_cases: int = 0
-    failures: list[Failure] = field(default_factory=list)
-
-
-def batch_size(i: Instruction) -> int:
-    """Return how many cases go through at a time."""
-    elements = sum(int(np.prod(i.shape(matrix))) for matrix in ("A", "B", "C", "D"))
-    return max(1, min(BATCH_CASES, BATCH_ELEMENTS // elements))
-
-
-def run(
-    plan: Plan,
-    numbers: range,
-    subject: Subject,
-    reference: Subject,
-    *,
-    nan: str = "any",
-    keep: int = 1,
-    progress: Callable[[Result, int], None] = lambda result, cases: None,
-) -> Result:
-    """Run a range of case numbers.
+def wrong_registers(i: Instruction, got: Array, want: Array, nan: str = "any") -> Array:
+    """Return where two D images differ, bool (n, vgprs, 64), of the library of the images.
 
     Parameters
     ----------
-    plan : Plan
-    numbers : range
-    subject, reference : Subject
     nan : "any" or "exact"
         Whether any NaN equals any other, or bits decide.
-    keep : int
-        Failures to keep; all are counted.
-    progress : function (result so far, cases just done)
-        May raise to stop; the result so far has been reported by then.
     """
-    result = Result(plan.instruction)
-    size = batch_size(plan.instruction)
-    for first in range(numbers.start, numbers.stop, size):
-        for m, cases, operands in _groups(plan, range(first, min(first + size, numbers.stop))):
-            failures, failed = check(
-                plan.instruction, m, cases, operands, subject, reference, nan=nan
-            )
-            result.cases += len(cases)
-            result.outputs += len(cases) * int(np.prod(plan.instruction.shape("D")))
-            result.failed_cases += failed
-            result.failures += failures[: keep - len(result.failures)]
-            progress(result, len(cases))
-    return result
+    wrong = got != want
+    if nan == "exact" or i.formats["D"] == "i32":
+        return wrong
+    if i.formats["D"] == "f32":
+        return wrong & ~(_is_nan32(got) & _is_nan32(want))
+    both = wrong[:, ::2] | wrong[:, 1::2]
+    both &= ~(_is_nan64(got) & _is_nan64(want))
+    return both.repeat(2, axis=1)
 
 
-def _groups(plan: Plan, numbers: range) -> Iterator[tuple[Modifiers, list[Case], Images]]:
-    """Yield the cases by modifiers, with their operands: one call of the subject each."""
-    by_modifiers: dict[Modifiers, list[tuple[Case, Images, int]]] = defaultdict(list)
-    for cases in _alike(plan, numbers):
-        head = cases[0]
-        cls = plan.classes[plan.place(head.number)[0]]
-        made = images(
-            plan.instruction,
-            head.modifiers,
-            cls,
-            plan.seed,
-            np.array([case.number for case in cases]),
-        )
-        for position, case in enumerate(cases):
-            by_modifiers[case.modifiers].append((case, made, position))
-    for m, items in by_modifiers.items():
-        names = items[0][1]
-        operands = {name: np.stack([made[name][at] for _, made, at in items]) for name in names}
-        yield m, [case for case, _, _ in items], operands
+def _is_nan32(image: Array) -> Array:
+    return (image & np.uint32(0x7FFFFFFF)) > np.uint32(0x7F800000)
 
 
-def _alike(plan: Plan, numbers: range) -> list[list[Case]]:
-    """Return the cases in lists of one class, one pair of formats and one index set: generated at
-    one go.
-    """
-    lists: dict[Any, list[Case]] = defaultdict(list)
-    for number in numbers:
-        case = plan.case(number)
-        key = (case.cls, *formats_only(plan.instruction, case.modifiers).values())
-        if plan.instruction.sparse:
-            key = (*key, case.modifiers.index_set(plan.instruction))
-        lists[key].append(case)
-    return list(lists.values())
+def _is_nan64(image: Array) -> Array:
+    low, high = image[:, ::2], image[:, 1::2] & np.uint32(0x7FFFFFFF)
+    top = np.uint32(0x7FF00000)
+    return (high > top) | ((high == top) & (low != np.uint32(0)))
 
 
 def check(
@@ -168,34 +96,39 @@ def check(
     try:
         got = subject(i, operands, m)
     except SubjectFailed as error:
-        return [_no_answer(i, m, cases, operands, subject, str(error))], len(cases)
-    same = got == want if nan == "exact" else equal_bits(i, got, want)
-    bad = np.flatnonzero(~same.reshape(len(cases), -1).all(axis=1))
-    return [_failure(cases[n], got[n], want[n], same[n]) for n in bad], len(bad)
+        at, message = first_without_answer(i, m, operands, subject, error)
+        return [Failure(cases[at], message=message)], len(cases)
+    wrong = wrong_registers(i, got, want, nan)
+    bad = np.flatnonzero(wrong.any(axis=(1, 2)))
+    return [failure(cases[n], got[n], want[n], wrong[n]) for n in bad], len(bad)
 
 
-def _no_answer(
-    i: Instruction,
-    m: Modifiers,
-    cases: list[Case],
-    operands: Images,
-    subject: Subject,
-    message: str,
-) -> Failure:
-    """Return the first case that the subject fails on by itself."""
-    for n, case in enumerate(cases):
-        try:
-            subject(i, {name: x[n : n + 1] for name, x in operands.items()}, m)
-        except SubjectFailed as error:
-            return Failure(case, message=str(error))
-    return Failure(
-        cases[0], message=f"{message} (in a batch of {len(cases)} only, not case by case)"
-    )
+def first_without_answer(
+    i: Instruction, m: Modifiers, operands: Images, subject: Subject, error: SubjectFailed
+) -> tuple[int, str]:
+    """Return a case that the subject fails on by itself, found by halving, and its message.
+
+    A subject that hangs is not asked again.
+    """
+    first, last = 0, len(operands["a"])
+    while last - first > 1 and not isinstance(error, SubjectHung):
+        middle = (first + last) // 2
+        for low, high in ((first, middle), (middle, last)):
+            try:
+                subject(i, {name: x[low:high] for name, x in operands.items()}, m)
+            except SubjectFailed as again:
+                first, last, error = low, high, again
+                break
+        else:
+            count = last - first
+            return first, f"{error} (in a batch of {count} only, not in its halves)"
+    return first, str(error)
 
 
-def _failure(case: Case, got: Array, want: Array, same: Array) -> Failure:
+def failure(case: Case, got: Array, want: Array, wrong: Array) -> Failure:
+    """Return what is wrong with one case, from its images (vgprs, 64)."""
     i = case.instruction
-    vgpr, lane = (int(n) for n in np.argwhere(~same)[0])
+    vgpr, lane = (int(n) for n in np.argwhere(wrong)[0])
     wide = i.formats["D"] == "f64"
     vgpr -= vgpr % 2 if wide else 0
     where = i.layout("D", output_layout=case.modifiers.output_layout)
@@ -206,4 +139,4 @@ def _failure(case: Case, got: Array, want: Array, same: Array) -> Failure:
         return high + f"{int(image[vgpr, lane]):08X}"
 
     place = tuple(int(n) for n in element)
-    return Failure(case, int((~same).sum()), vgpr, lane, place, bits(got), bits(want))
+    return Failure(case, int(wrong.sum()), vgpr, lane, place, bits(got), bits(want))

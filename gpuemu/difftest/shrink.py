@@ -6,27 +6,27 @@ reference as one batch, so that a device tries hundreds at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..errors import GpuemuError
-from ..formats import Format
 from ..mfma import modifiers as mods
 from ..mfma.execute import equal_bits
 from ..mfma.instructions import Instruction
 from ..mfma.modifiers import Modifiers
-from .cases import Case, empty_images
+from . import lane_items
+from .cases import Case
 from .images import Images
-from .subjects import Subject, SubjectFailed
+from .subject import Subject, SubjectFailed, SubjectHung
 
 Array = np.ndarray[Any, Any]
-Place = tuple[str, int, int, int, int]  # operand, VGPR, lane, first bit, bits
 
 BATCH = 256
-ROUNDS = 12
+ROUNDS = 100
+SECONDS = 60.0  # after which a case is small enough: a subject may die at every candidate
 
 
 class Shrinker:
@@ -34,6 +34,7 @@ class Shrinker:
 
     def __init__(self, i: Instruction, subject: Subject, reference: Subject, nan: str) -> None:
         self.instruction, self.subject, self.reference, self.nan = i, subject, reference, nan
+        self.end = time.monotonic() + SECONDS
 
     def failing(self, operands: Images, m: Modifiers) -> Array:
         """Return which cases of a batch fail, bool (n,)."""
@@ -41,6 +42,8 @@ class Shrinker:
         want = self.reference(i, operands, m)
         try:
             got = self.subject(i, operands, m)
+        except SubjectHung:
+            raise
         except SubjectFailed:
             if len(want) == 1:
                 return np.ones(1, bool)
@@ -52,6 +55,8 @@ class Shrinker:
     def first(self, candidates: list[Images], m: Modifiers) -> Images | None:
         """Return the first candidate that fails."""
         for start in range(0, len(candidates), BATCH):
+            if time.monotonic() > self.end:
+                return None
             part = candidates[start : start + BATCH]
             batch = {name: np.concatenate([c[name] for c in part]) for name in part[0]}
             found = np.flatnonzero(self.failing(batch, m))
@@ -62,7 +67,7 @@ class Shrinker:
 
 def shrink(case: Case, subject: Subject, reference: Subject, *, nan: str = "any") -> Case | None:
     """Return a small case that fails like this one, with its inputs written out; None where it
-    does not fail.
+    does not fail, or where the subject hangs.
 
     Parameters
     ----------
@@ -70,6 +75,13 @@ def shrink(case: Case, subject: Subject, reference: Subject, *, nan: str = "any"
     subject, reference : Subject
     nan : "any" or "exact"
     """
+    try:
+        return _shrink(case, subject, reference, nan)
+    except SubjectHung:
+        return None
+
+
+def _shrink(case: Case, subject: Subject, reference: Subject, nan: str) -> Case | None:
     tool = Shrinker(case.instruction, subject, reference, nan)
     operands = case.images()
     if not tool.failing(operands, case.modifiers)[0]:
@@ -77,7 +89,7 @@ def shrink(case: Case, subject: Subject, reference: Subject, *, nan: str = "any"
     m = _simple_modifiers(tool, operands, case.modifiers)
     operands = _few_items(tool, operands, m)
     m = _simple_modifiers(tool, operands, m)
-    operands = _simple_items(tool, operands, m)
+    operands = _simple_indices(tool, _simple_items(tool, operands, m), m)
     return replace(case, modifiers=m).with_images(operands)
 
 
@@ -109,48 +121,14 @@ def _smaller(value: Any) -> list[Any]:
     return [(0,) * len(value), *singles] if any(value) else []
 
 
-def _places(i: Instruction, operands: Images, m: Modifiers) -> list[Place]:
-    """Return the items that are not zero, of every operand; index registers stay as they are."""
-    found: list[Place] = []
-    for name, image in operands.items():
-        bits = _item_bits(i, name, m)
-        if name == "idx":
-            continue
-        for vgpr, lane in np.argwhere(image[0]):
-            if bits >= 32 or bits == 6:
-                found.append((name, int(vgpr), int(lane), 0, 32))
-                continue
-            word = int(image[0, vgpr, lane])
-            firsts = [first for first in range(0, 32, bits) if word >> first & ((1 << bits) - 1)]
-            found += [(name, int(vgpr), int(lane), first, bits) for first in firsts]
-    return found
-
-
-def _item_bits(i: Instruction, name: str, m: Modifiers) -> int:
-    fmt = _format(i, name, m)
-    return fmt.bits if fmt else 8
-
-
-def _format(i: Instruction, name: str, m: Modifiers) -> Format | None:
-    return i.operand_format(name.upper(), m.cbsz, m.blgp) if name in ("a", "b", "c") else None
-
-
-def _without(operands: Images, places: list[Place]) -> Images:
-    found = {name: image.copy() for name, image in operands.items()}
-    for name, vgpr, lane, first, bits in places:
-        mask = ((1 << bits) - 1) << first & 0xFFFFFFFF
-        found[name][0, vgpr, lane] &= np.uint32(~mask & 0xFFFFFFFF)
-    return found
-
-
 def _few_items(tool: Shrinker, operands: Images, m: Modifiers) -> Images:
     """Set ever smaller groups of items to zero, as delta debugging does."""
     for name in [name for name in operands if name != "idx"]:
-        empty = empty_images(tool.instruction, m)[name]
+        empty = np.full_like(operands[name], lane_items.neutral(name))
         if tool.failing(operands | {name: empty}, m)[0]:
             operands = operands | {name: empty}
     parts = 2
-    places = _places(tool.instruction, operands, m)
+    places = lane_items.places(tool.instruction, operands, m)
     while places:
         size = -(-len(places) // parts)
         groups = [places[n : n + size] for n in range(0, len(places), size)]
@@ -158,12 +136,13 @@ def _few_items(tool: Shrinker, operands: Images, m: Modifiers) -> Images:
         kept = []
         if 1 < len(groups) <= 8:
             kept = [
-                _without(operands, [p for p in places if p not in set(group)]) for group in groups
+                lane_items.without(operands, [p for p in places if p not in set(group)])
+                for group in groups
             ]
-        found = tool.first([*kept, *(_without(operands, group) for group in groups)], m)
+        found = tool.first([*kept, *(lane_items.without(operands, group) for group in groups)], m)
         if found is not None:
             operands = found
-            places = _places(tool.instruction, operands, m)
+            places = lane_items.places(tool.instruction, operands, m)
             parts = max(parts - 1, 2)
         elif size == 1:
             break
@@ -178,8 +157,8 @@ def _simple_items(tool: Shrinker, operands: Images, m: Modifiers) -> Images:
     """
     for _ in range(ROUNDS):
         candidates = []
-        for place in _places(tool.instruction, operands, m):
-            candidates += list(_simpler(tool.instruction, operands, m, place))
+        for place in lane_items.places(tool.instruction, operands, m):
+            candidates += list(lane_items.simpler(tool.instruction, operands, m, place))
         found = tool.first(candidates, m)
         if found is None:
             return operands
@@ -187,20 +166,13 @@ def _simple_items(tool: Shrinker, operands: Images, m: Modifiers) -> Images:
     return operands
 
 
-def _simpler(i: Instruction, operands: Images, m: Modifiers, place: Place) -> Iterator[Images]:
-    name, vgpr, lane, first, bits = place
-    fmt = _format(i, name, m)
-    if fmt is None or not fmt.is_float or fmt.bits in (6, 64):
-        return
-    word = int(operands[name][0, vgpr, lane])
-    item = word >> first & ((1 << bits) - 1)
-    one = fmt.bias << fmt.mantissa_bits
-    low = fmt.mantissa_bits
-    options = [one, item & ((1 << bits - 1) - 1), item >> low << low]
-    options += [item & ~((1 << n) - 1) for n in (low // 2, low // 4)]
-    for option in dict.fromkeys(options):
-        simpler = (option.bit_count(), option) < (item.bit_count(), item)
-        if option != item and option and (option == one or (simpler and item != one)):
-            changed = operands[name].copy()
-            changed[0, vgpr, lane] = word & ~(((1 << bits) - 1) << first) | option << first
-            yield operands | {name: changed}
+def _simple_indices(tool: Shrinker, operands: Images, m: Modifiers) -> Images:
+    """Let the indices choose the first two of every four columns where lanes do not matter."""
+    if "idx" not in operands:
+        return operands
+    lanes = operands["idx"].shape[-1]
+    tried = {name: np.repeat(image, lanes, axis=0) for name, image in operands.items()}
+    tried["idx"][np.arange(lanes), :, np.arange(lanes)] = lane_items.IDX_WORD
+    plain = operands | {"idx": operands["idx"].copy()}
+    plain["idx"][..., tool.failing(tried, m)] = lane_items.IDX_WORD
+    return plain if tool.failing(plain, m)[0] else operands

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
 
 from .. import formats
 from ..mfma.instructions import Instruction
 from ..mfma.models import Model
 from ..mfma.models import models as known_models
-from .streams import Stream
+from .streams import Array, Stream, namespace, power
 
-Array = np.ndarray[Any, Any]
 Matrices = tuple[Array, Array, Array]
 
 
@@ -76,26 +72,22 @@ def window(fmt: formats.Format, reach: int = 30) -> tuple[int, int]:
     return max(fmt.emin, -reach), min(fmt.emax, reach)
 
 
-def power(exponent: Array) -> Array:
-    """Return 2**exponent as float64."""
-    return np.ldexp(1.0, exponent.astype(np.int32))
-
-
 def zeros(spec: Spec, s: Stream) -> Matrices:
     """Return A, B and C of zeros."""
     blocks, M, N = spec.outputs
     return (
-        np.zeros((s.count, blocks, M, spec.products)),
-        np.zeros((s.count, blocks, spec.products, N)),
-        np.zeros((s.count, blocks, M, N)),
+        s.xp.zeros((s.count, blocks, M, spec.products)),
+        s.xp.zeros((s.count, blocks, spec.products, N)),
+        s.xp.zeros((s.count, blocks, M, N)),
     )
 
 
 def put(A: Array, B: Array, k: Array, a: Array, b: Array) -> None:
     """Set column k[n] of A (n, blocks, M, K) and row k[n] of B (n, blocks, K, N)."""
-    n = np.arange(len(k))
-    A[n, :, :, k] = a
-    B[n, :, k, :] = b
+    xp = namespace(A)
+    here = xp.arange(A.shape[3]) == k[:, None]
+    A[...] = xp.where(here[:, None, None, :], a[..., None], A)
+    B[...] = xp.where(here[:, None, :, None], b[..., None, :], B)
 
 
 def two_places(spec: Spec, s: Stream) -> tuple[Array, Array]:
@@ -111,3 +103,6 @@ def bell(fmt: formats.Format, s: Stream, *shape: int) -> Array:
     range.
     """
     return s.bell(*shape) * (1.0 if fmt.is_float else 2.0 ** (fmt.bits - 3))
+
+
+__all__ = ["Array", "Matrices", "Spec", "bell", "power", "put", "two_places", "window", "zeros"]

@@ -1,19 +1,54 @@
 """Random numbers that depend on a key, a case number and a position, and on nothing else.
 
 A case is the same whatever batch, worker or machine it is generated in: every word is a hash of its
-coordinates (the finaliser of SplitMix64: Steele, Lea, Flood, 2014). No libm function is involved.
+coordinates (the finaliser of SplitMix64: Steele, Lea, Flood, 2014). No libm function is involved:
+the same code makes the same bits in NumPy and, on a device, in CuPy.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from ..backends import arrays
+
+Array = Any  # of NumPy or of CuPy
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+def namespace(array: Array) -> Any:
+    """Return the module that an array's functions are in: NumPy or CuPy."""
+    if arrays.kind(array) == "cupy":
+        import cupy
+
+        return cupy
+    return np
+
+
+def bits_of(values: Array) -> Array:
+    """Return the bits of float64 values, int64."""
+    return values.view(np.int64)
+
+
+def power(exponent: Array) -> Array:
+    """Return 2**exponent as float64, for exponents from -1074 to 1023 (below: 0)."""
+    # The product of two normal powers is exact, and subnormal where it has to be.
+    whole = exponent.astype(np.int64)
+    half = whole >> 1
+    return _normal_power(half) * _normal_power(whole - half)
+
+
+def _normal_power(exponent: Array) -> Array:
+    return ((exponent + 1023) << 52).view(np.float64)
+
+
+def exponent_of(values: Array) -> Array:
+    """Return floor(log2 |x|) of normal float64 values, int64; -1023 of smaller ones."""
+    return (bits_of(values) >> 52 & 0x7FF) - 1023
 
 
 def mix(x: Array) -> Array:
@@ -24,7 +59,7 @@ def mix(x: Array) -> Array:
     """
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(x ^ (x >> np.uint64(31)))
+    return x ^ (x >> np.uint64(31))
 
 
 def key_of(*parts: object) -> int:
@@ -41,11 +76,17 @@ class Stream:
     key : int
         Of the seed, the instruction and the class; see `key_of`.
     cases : int array (n,)
-        Case numbers.
+        Case numbers; every draw is an array of the same library.
+
+    Attributes
+    ----------
+    xp : module
+        NumPy or CuPy.
     """
 
     def __init__(self, key: int, cases: Array) -> None:
-        self.cases = np.asarray(cases, np.uint64)
+        self.xp = namespace(cases)
+        self.cases = cases.astype(np.uint64)
         self._state = mix((self.cases + np.uint64(1)) * _GOLDEN) ^ np.uint64(key)
         self._position = 1
 
@@ -56,8 +97,8 @@ class Stream:
 
     def words(self, *shape: int) -> Array:
         """Return uint64 words (n, *shape)."""
-        size = int(np.prod(shape, dtype=np.int64))
-        position = np.arange(self._position, self._position + size, dtype=np.uint64)
+        size = math.prod(shape)
+        position = self.xp.arange(self._position, self._position + size, dtype=np.uint64)
         self._position += size
         return mix(self._state[:, None] + position * _GOLDEN).reshape(self.count, *shape)
 
@@ -69,31 +110,30 @@ class Stream:
 
     def between(self, low: int, high: int, *shape: int) -> Array:
         """Return int64 (n, *shape) from low to high, both included."""
-        return low + self.below(high - low + 1, *shape)
+        return self.below(high - low + 1, *shape) + low
 
     def choose(self, options: Array, *shape: int) -> Array:
         """Return items of a list (n, *shape)."""
-        return np.asarray(options)[self.below(len(options), *shape)]
+        return self.xp.asarray(options)[self.below(len(options), *shape)]
 
     def sign(self, *shape: int) -> Array:
         """Return +1.0 or -1.0 (n, *shape)."""
-        return np.asarray(1.0 - 2.0 * self.below(2, *shape))
+        return 1.0 - 2.0 * self.below(2, *shape)
 
     def significand(self, fraction_bits: int, *shape: int) -> Array:
         """Return float64 (n, *shape) in [1, 2) with so many random fraction bits, at most 52."""
-        fraction = (
-            self.words(*shape) >> np.uint64(64 - fraction_bits) if fraction_bits else np.uint64(0)
-        )
-        return np.asarray(1.0 + np.ldexp(fraction * np.ones((self.count, *shape)), -fraction_bits))
+        if not fraction_bits:
+            return self.xp.ones((self.count, *shape))
+        fraction = self.words(*shape) >> np.uint64(64 - fraction_bits)
+        return fraction.astype(np.float64) * 2.0**-fraction_bits + 1.0
 
     def bell(self, *shape: int) -> Array:
         """Return float64 (n, *shape) of mean 0 and spread 1, nearly normal, with full random
         significands.
         """
         word = self.words(*shape)
-        total = np.zeros(word.shape)
+        total = self.xp.full(word.shape, 0.5 - 2.0**17)
         for shift in (0, 16, 32, 48):
             total += (word >> np.uint64(shift) & np.uint64(0xFFFF)).astype(np.float64)
-        _, exponent = np.frexp((total - 2.0**17 + 0.5) * (1.5 / 2.0**16))
-        size = np.ldexp(self.significand(52, *shape), exponent - 1)
-        return np.asarray(np.copysign(size, total - 2.0**17 + 0.5))
+        size = self.significand(52, *shape) * power(exponent_of(total * (1.5 / 2.0**16)))
+        return self.xp.copysign(size, total)

@@ -226,8 +226,15 @@ def check_matrix(matrix: str) -> str:
 @cache
 def _table() -> tuple[Instruction, ...]:
     text = resources.files(__package__).joinpath("instructions.json").read_text(encoding="utf-8")
+    from . import silicon
+
     rows = []
+    captures = dict(silicon.captures())
     for row in json.loads(text):
+        if captures:
+            key = (row["mnemonic"], row["arch"], silicon.model_digest(row["model"]))
+            if key in captures:
+                row |= {"fidelity": "silicon-vectors", "fidelity_source": captures[key]}
         row["aliases"] = tuple(row["aliases"])
         row["modifiers"] = ModifierRules(**row["modifiers"])
         rows.append(Instruction(**row))

@@ -94,7 +94,7 @@ np.savez(sys.argv[2], d=d)
         ("", 0, ""),
         ("d ^= np.uint32(1)", 1, "registers differ"),
         ("d = d[:1, :2]", 1, "returned uint32"),
-        ("sys.exit('no device')", 1, "ended with 1: no device"),
+        ("sys.exit('no device')", 1, "ended with exit code 1: no device"),
         ("import time; time.sleep(60)", 1, "ran longer than 1 s"),
         ("np.savez(sys.argv[2], e=d); sys.exit(0)", 1, "wrote no array 'd', only e"),
         ("sys.exit(0)", 1, "no such file"),

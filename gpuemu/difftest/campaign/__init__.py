@@ -1,0 +1,1 @@
+"""Campaigns: many cases in chunks, on a device, resumable, over any number of workers."""

@@ -1,0 +1,303 @@
+"""Many cases of one instruction at a time: generated, computed by both sides, compared.
+
+Where subject and reference both run on the device, the cases are made there and stay there: counts
+come back, and the failing cases. Cases are dealt out to pieces, of one input class and one set of
+modifiers each.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...backends import cuda
+from ...mfma import execute
+from ...mfma.modifiers import Modifiers
+from ..cases import Plan
+from ..images import Images, formats_only, images
+from ..runner import Failure, failure, first_without_answer, wrong_registers
+from ..streams import Array, key_of, mix
+from ..subject import Subject, SubjectFailed, SubjectHung
+from . import reference as second
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Cases of one input class and one set of modifiers.
+
+    Attributes
+    ----------
+    cls : str
+    modifiers : Modifiers
+    numbers : int64 array
+        The cases, ascending.
+    """
+
+    cls: str
+    modifiers: Modifiers
+    numbers: Array
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a piece.
+
+    Attributes
+    ----------
+    piece : Piece
+    sampled : int
+        Cases that the NumPy oracle computed.
+    failed_cases : int
+    wrong : tuple of (VGPR, lane, count)
+    failure : Failure or None
+        Of the first case that failed.
+    answered : bool
+        False where the subject gave no answer.
+    oracle_only : bool
+        Whether subject and reference agree on that case, and the oracle with neither.
+    """
+
+    piece: Piece
+    sampled: int
+    failed_cases: int = 0
+    wrong: tuple[tuple[int, int, int], ...] = ()
+    failure: Failure | None = None
+    answered: bool = True
+    oracle_only: bool = False
+
+
+def pieces(plan: Plan, numbers: range) -> list[Piece]:
+    """Return a range of cases as pieces, in the order of modifiers, then classes."""
+    given = np.arange(numbers.start, numbers.stop, dtype=np.int64)
+    cls, m = plan.places(given)
+    key = m * len(plan.classes) + cls
+    order = np.argsort(key, kind="stable")
+    keys, first = np.unique(key[order], return_index=True)
+    parts = np.split(given[order], first[1:])
+    found = []
+    for k, part in zip(keys.tolist(), parts, strict=True):
+        at, n = divmod(k, len(plan.classes))
+        found.append(Piece(plan.classes[n].name, plan.modifiers[at], part))
+    return found
+
+
+def run(
+    plan: Plan,
+    todo: Iterable[Piece],
+    subject: Subject,
+    reference: Subject,
+    *,
+    nan: str = "any",
+    sample: int = 0,
+) -> list[Outcome]:
+    """Run pieces of a plan; return their outcomes in the same order.
+
+    Parameters
+    ----------
+    plan : Plan
+    todo : pieces of the plan
+        All of their cases are in memory at a time.
+    subject, reference : Subject
+    nan : "any" or "exact"
+    sample : int
+        One case in so many, and the first of every class, is computed by the NumPy oracle too; 0:
+        none.
+    """
+    given = list(todo)
+    groups: dict[Any, list[Piece]] = defaultdict(list)
+    for piece in given:
+        key: tuple[int, ...] = tuple(formats_only(plan.instruction, piece.modifiers).values())
+        if plan.instruction.sparse:
+            key = (*key, piece.modifiers.index_set(plan.instruction))
+        groups[key].append(piece)
+    found: dict[int, Outcome] = {}
+    for group in groups.values():
+        for outcome in _Group(plan, group, subject, reference, nan, sample).outcomes():
+            found[id(outcome.piece)] = outcome
+    return [found[id(piece)] for piece in given]
+
+
+def on_device(subject: str, reference: str) -> bool:
+    """Tell whether both sides take arrays that lie on the device, and there is one."""
+    return {subject, reference} <= {"cuda", second.NAME} and cuda.available()
+
+
+def _on_device(side: Subject) -> Callable[..., Any]:
+    return second.run if side.name == second.NAME else side.function
+
+
+def _host(array: Any) -> Array:
+    return array if isinstance(array, np.ndarray) else np.asarray(array.get())
+
+
+class _Group:
+    """Pieces whose operands have the same formats: one set of arrays."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        group: list[Piece],
+        subject: Subject,
+        reference: Subject,
+        nan: str,
+        sample: int,
+    ) -> None:
+        self.plan, self.instruction, self.nan = plan, plan.instruction, nan
+        self.pieces, self.subject, self.reference = group, subject, reference
+        device = on_device(subject.name, reference.name)
+        self.xp: Any = np
+        self.calls: tuple[Callable[..., Any], Callable[..., Any]] = (subject, reference)
+        if device:
+            import cupy
+
+            self.xp = cupy
+            self.calls = _on_device(subject), _on_device(reference)
+        self.numbers = np.concatenate([piece.numbers for piece in group])
+        ends = np.cumsum([len(piece.numbers) for piece in group])
+        self.spans = [
+            slice(int(e) - len(p.numbers), int(e)) for e, p in zip(ends, group, strict=True)
+        ]
+        self.operands = self._generate()
+        self.sampled = self._sample(sample)
+        self.unanswered: dict[int, Failure] = {}
+
+    def _generate(self) -> Images:
+        xp = self.xp
+        rows: dict[str, list[Array]] = defaultdict(list)
+        for piece, span in zip(self.pieces, self.spans, strict=True):
+            rows[piece.cls].append(np.arange(span.start, span.stop))
+        found: Images = {}
+        by_name = {cls.name: cls for cls in self.plan.classes}
+        for name, parts in rows.items():
+            at = np.concatenate(parts)
+            numbers = xp.asarray(self.numbers[at])
+            m = self.pieces[0].modifiers
+            made = images(self.instruction, m, by_name[name], self.plan.seed, numbers)
+            for operand, image in made.items():
+                if operand not in found:
+                    found[operand] = xp.empty((len(self.numbers), *image.shape[1:]), np.uint32)
+                found[operand][xp.asarray(at)] = image
+        return found
+
+    def _sample(self, rate: int) -> Array:
+        """Return the positions of the cases that the oracle computes too."""
+        if not rate or self.reference.name == "numpy":
+            return np.zeros(0, np.int64)
+        key = key_of("sample", self.plan.seed, self.instruction.arch, self.instruction.mnemonic)
+        word = mix(self.numbers.astype(np.uint64) ^ np.uint64(key))
+        first = self.numbers < len(self.plan.classes)
+        return np.flatnonzero((word % np.uint64(rate) == 0) | first)
+
+    def _part(self, at: Any) -> Images:
+        return {name: image[at] for name, image in self.operands.items()}
+
+    def outcomes(self) -> list[Outcome]:
+        """Return the outcome of every piece."""
+        xp, i = self.xp, self.instruction
+        shape = (len(self.numbers), i.vgprs["D"], 64)
+        got, want = xp.empty(shape, np.uint32), xp.empty(shape, np.uint32)
+        truth = np.empty((len(self.sampled), *shape[1:]), np.uint32)
+        hung = ""
+        for m, members in self._by_modifiers():
+            span = slice(self.spans[members[0]].start, self.spans[members[-1]].stop)
+            want[span] = self.calls[1](i, self._part(span), m)
+            self._ask_oracle(truth, span, m)
+            if hung:
+                got[span] = want[span]
+                self._all_unanswered(members, f"not asked again: {hung}")
+                continue
+            try:
+                got[span] = self.calls[0](i, self._part(span), m)
+            except SubjectHung as error:
+                hung, got[span] = str(error), want[span]
+                self._all_unanswered(members, hung)
+            except SubjectFailed:
+                got[span] = want[span]
+                hung = self._one_by_one(members, got, m)
+        return self._compare(got, want, truth)
+
+    def _by_modifiers(self) -> list[tuple[Modifiers, list[int]]]:
+        found: dict[Modifiers, list[int]] = defaultdict(list)
+        for n, piece in enumerate(self.pieces):
+            found[piece.modifiers].append(n)
+        return list(found.items())
+
+    def _ask_oracle(self, truth: Array, span: slice, m: Modifiers) -> None:
+        low, high = np.searchsorted(self.sampled, (span.start, span.stop))
+        if high > low:
+            at = self.xp.asarray(self.sampled[low:high])
+            given = {name: _host(image) for name, image in self._part(at).items()}
+            call: dict[str, Any] = {**given, **m.non_default()}
+            truth[low:high] = execute.execute(
+                self.instruction, **call, legality="llvm", backend="numpy"
+            )
+
+    def _all_unanswered(self, members: list[int], message: str) -> None:
+        for n in members:
+            case = self.plan.case(int(self.pieces[n].numbers[0]))
+            self.unanswered[n] = Failure(case, message=message)
+
+    def _one_by_one(self, members: list[int], got: Array, m: Modifiers) -> str:
+        """Ask for every piece alone; return why the subject is not to be asked again."""
+        for position, n in enumerate(members):
+            part = self._part(self.spans[n])
+            try:
+                got[self.spans[n]] = self.subject(self.instruction, part, m)
+            except SubjectHung as error:
+                self._all_unanswered(members[position:], str(error))
+                return str(error)
+            except SubjectFailed as error:
+                at, message = first_without_answer(self.instruction, m, part, self.subject, error)
+                case = self.plan.case(int(self.pieces[n].numbers[at]))
+                self.unanswered[n] = Failure(case, message=message)
+        return ""
+
+    def _compare(self, got: Array, want: Array, truth: Array) -> list[Outcome]:
+        i = self.instruction
+        wrong = wrong_registers(i, got, want, self.nan)
+        clean = not bool(wrong.any())
+        bad = np.zeros(len(self.numbers), bool) if clean else _host(wrong.any(axis=(1, 2)))
+        at = self.xp.asarray(self.sampled)
+        sides = [_host(x[at]) if len(self.sampled) else truth for x in (got, want)]
+        off = [wrong_registers(i, x, truth, self.nan).any(axis=(1, 2)) for x in sides]
+        against = {int(n): k for k, n in enumerate(self.sampled) if off[0][k] or off[1][k]}
+        found = []
+        for n, (piece, span) in enumerate(zip(self.pieces, self.spans, strict=True)):
+            low, high = np.searchsorted(self.sampled, (span.start, span.stop))
+            count = len(piece.numbers) if self.reference.name == "numpy" else int(high - low)
+            failed = np.union1d(
+                np.flatnonzero(bad[span]) + span.start,
+                [k for k in self.sampled[low:high].tolist() if k in against],
+            ).astype(np.int64)
+            if n in self.unanswered:
+                cases = len(piece.numbers)
+                outcome = Outcome(piece, count, cases, (), self.unanswered[n], answered=False)
+            elif not len(failed):
+                outcome = Outcome(piece, count)
+            else:
+                heat = _host(wrong[span].sum(axis=0))
+                places = [(int(v), int(x), int(heat[v, x])) for v, x in np.argwhere(heat)]
+                first = int(failed[0])
+                what, oracle_only = self._first(first, got, want, truth, against.get(first))
+                outcome = Outcome(
+                    piece, count, len(failed), tuple(places), what, oracle_only=oracle_only
+                )
+            found.append(outcome)
+        return found
+
+    def _first(
+        self, at: int, got: Array, want: Array, truth: Array, sample: int | None
+    ) -> tuple[Failure, bool]:
+        """Return what is wrong with a case, and whether the oracle alone says so."""
+        case = self.plan.case(int(self.numbers[at]))
+        mine, theirs = _host(got[at]), _host(want[at])
+        wrong = wrong_registers(self.instruction, mine[None], theirs[None], self.nan)[0]
+        if wrong.any():
+            return failure(case, mine, theirs, wrong), False
+        assert sample is not None
+        wrong = wrong_registers(self.instruction, mine[None], truth[sample][None], self.nan)[0]
+        return failure(case, mine, truth[sample], wrong), True

@@ -1,0 +1,84 @@
+"""A user's program as a subject: it is run once a batch, on files in the vector file format."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from ..errors import BadValue, GpuemuError
+from ..mfma.instructions import Instruction
+from ..mfma.modifiers import Modifiers
+from . import processes, vectors
+from .files import load_arrays
+from .images import Images
+from .subject import SubjectFailed, SubjectHung
+
+TAIL = 4096  # bytes of a program's standard error that are looked at
+
+
+class Program:
+    """A program run as `PROGRAM in.npz out.npz`.
+
+    Parameters
+    ----------
+    name : str
+        Its path, with a slash in it.
+    timeout : float
+        Seconds that one batch may take.
+    """
+
+    def __init__(self, name: str, timeout: float) -> None:
+        path = shutil.which(name)
+        if path is None:
+            raise BadValue(f"subject {name!r} is no executable file")
+        self.name, self.path, self.timeout = name, path, timeout
+
+    def __call__(self, i: Instruction, images: Images, m: Modifiers) -> Any:
+        """Return the array `d` of the program's answer.
+
+        Raises
+        ------
+        SubjectFailed
+            With how the program ended, or what its answer lacks.
+        SubjectHung
+            After the timeout; the program and all that it started are killed.
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            given, answer = Path(folder) / "in.npz", Path(folder) / "out.npz"
+            vectors.save_inputs(given, i, m, images)
+            self._run([self.path, str(given), str(answer)], Path(folder) / "errors")
+            try:
+                found = load_arrays(answer)
+            except GpuemuError as error:
+                raise SubjectFailed(f"{self.name} wrote no answer: {error}") from None
+            if "d" not in found:
+                names = ", ".join(found) or "none"
+                raise SubjectFailed(f"{self.name} wrote no array 'd', only {names}")
+            return found["d"]
+
+    def _run(self, command: list[str], errors: Path) -> None:
+        with errors.open("wb+") as file:
+            try:
+                process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=file,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise SubjectFailed(f"{self.name} cannot be run: {error.strerror}") from None
+            try:
+                code = process.wait(self.timeout)
+            except subprocess.TimeoutExpired:
+                raise SubjectHung(f"{self.name} ran longer than {self.timeout:g} s") from None
+            finally:
+                processes.kill(process)
+            if code:
+                file.seek(max(file.seek(0, 2) - TAIL, 0))
+                lines = file.read().decode(errors="replace").strip().splitlines()
+                said = lines[-1] if lines else "nothing on its standard error"
+                raise SubjectFailed(f"{self.name} {processes.ending(code)}: {said}")

@@ -1,0 +1,120 @@
+"""The pictures of the report as squares: where they lie, what they show, what they say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...errors import GpuemuError
+from ...mfma.instructions import Instruction, instruction
+from ..cases import sweep
+from ..generators import CLASSES, classes_for
+from .totals import LANES, OTHERS, Cell, InstructionTotals, modifiers_text
+
+WIDE = 32  # modifier squares of a line
+SIDE = 8  # of a modifier square, in CSS pixels
+CLASS_SIDE = 16
+
+
+@dataclass(frozen=True)
+class Square:
+    """One square: its place, its CSS class, its text."""
+
+    x: int
+    y: int
+    look: str
+    text: str
+    depth: int = 0
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Squares of one side length."""
+
+    width: int
+    height: int
+    side: int
+    squares: list[Square]
+    label: str
+
+
+def class_names(rows: list[InstructionTotals]) -> list[str]:
+    """Return the input classes in their order, with what else the records name."""
+    seen = {name for row in rows for name in row.classes}
+    return [*CLASSES, *sorted(seen - set(CLASSES))]
+
+
+def class_picture(row: InstructionTotals, names: list[str]) -> Picture:
+    """Return one square an input class."""
+    legal = _legal_classes(row)
+    squares = [
+        _square(n % WIDE, n // WIDE, CLASS_SIDE, name, row.classes.get(name), name in legal)
+        for n, name in enumerate(names)
+    ]
+    tested = sum(name in row.classes for name in names)
+    height = CLASS_SIDE * -(-len(names) // WIDE)
+    label = f"{tested} of {len(legal)} input classes"
+    return Picture(CLASS_SIDE * min(len(names), WIDE), height, CLASS_SIDE, squares, label)
+
+
+def modifier_picture(row: InstructionTotals) -> Picture:
+    """Return one square for every legal set of modifiers, and for those that were tested beyond."""
+    legal = _legal_modifiers(row)
+    names = [*legal, *(name for name in row.modifiers if name not in legal)]
+    squares = [
+        _square(n % WIDE, n // WIDE, SIDE, name, row.modifiers.get(name))
+        for n, name in enumerate(names)
+    ]
+    lines = -(-len(names) // WIDE)
+    label = f"{len(row.modifiers)} of {len(names)} sets of modifiers"
+    return Picture(SIDE * min(len(names), WIDE), SIDE * lines, SIDE, squares, label)
+
+
+def _square(x: int, y: int, side: int, name: str, cell: Cell | None, legal: bool = True) -> Square:
+    if cell is not None:
+        text = f"{name}: {cell.cases:,} cases, {cell.verdict}"
+        text += f", {cell.failed_cases:,} wrong" if cell.failed_cases else ""
+        return Square(x * side, y * side, cell.verdict, text)
+    look, what = ("untested", "not tested") if legal else ("none", "says nothing about integers")
+    return Square(x * side, y * side, look, f"{name}: {what}")
+
+
+def heat_picture(row: InstructionTotals, side: int = 10) -> Picture:
+    """Return one square a register and lane, the darker the more often it was wrong."""
+    vgprs = max((vgpr for vgpr, _ in row.wrong), default=0) + 1
+    known = _known(row)
+    if known is not None:
+        vgprs = max(vgprs, known.vgprs["D"])
+    most = max(row.wrong.values(), default=0)
+    squares = [
+        Square(lane * side, vgpr * side, "heat", f"VGPR {vgpr}, lane {lane}: {count:,}", depth)
+        for (vgpr, lane), count in sorted(row.wrong.items())
+        if (depth := _depth(count, most))
+    ]
+    label = f"{len(squares)} of {vgprs * LANES} registers were wrong, one up to {most:,} times"
+    return Picture(LANES * side, vgprs * side, side, squares, label)
+
+
+def _depth(count: int, most: int) -> int:
+    """Return 1 to 9, linear."""
+    return -(-9 * count // most) if count > 0 else 0
+
+
+def _known(row: InstructionTotals) -> Instruction | None:
+    try:
+        return instruction(row.name, row.arch)
+    except GpuemuError:
+        return None
+
+
+def _legal_classes(row: InstructionTotals) -> set[str]:
+    known = _known(row)
+    return {cls.name for cls in classes_for(known)} if known else set(row.classes)
+
+
+def _legal_modifiers(row: InstructionTotals) -> list[str]:
+    known = _known(row)
+    found = [modifiers_text(m.non_default()) for m in sweep(known)] if known else []
+    return list(dict.fromkeys(found))
+
+
+__all__ = ["OTHERS", "Picture", "class_names", "class_picture", "heat_picture", "modifier_picture"]

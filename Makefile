@@ -5,11 +5,12 @@ BIN := $(VENV)/bin
 # CuPy comes along where an NVIDIA driver is present.
 GPU_EXTRA := $(shell command -v nvidia-smi >/dev/null 2>&1 && echo ",cuda13")
 
-.PHONY: demo test lint format bench docs wheel clean
+.PHONY: demo test lint format bench guard coverage docs site wheel clean
 
+# Without a compiler and a GPU there is nothing to compare the oracle with.
 demo: $(VENV)/.installed
 	$(BIN)/gpuemu compare
-	$(BIN)/gpuemu diff --cases 2000
+	$(if $(shell command -v $(CXX) g++ clang++ nvidia-smi),$(BIN)/gpuemu diff --cases 2000)
 
 test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n auto
@@ -25,14 +26,32 @@ format: $(VENV)/.installed-dev
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(wildcard cuda_src/*)
 
+# Times of bench/, with device and versions; `gpuemu bench --compare old.json bench.json` reads them.
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest bench -n 0 --benchmark-only --benchmark-json=bench.json
+
+# The CPU side beside NumPy in the same process: fails where it got much slower.
+guard: $(VENV)/.installed-dev
+	$(BIN)/python bench/guard.py
+
+# Lines and branches of gpuemu/ that the tests run, with what they leave out.
+coverage: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -n auto --cov --cov-report=term-missing --cov-fail-under=$(COVERAGE)
+COVERAGE ?= 95
+
+# Pictures from the code and from docs/measured, then the site.
+docs: $(VENV)/.installed-dev
+	$(BIN)/python docs/make/pictures.py
+	$(MAKE) site
+
+site: $(VENV)/.installed-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 wheel: $(VENV)/.installed-dev
 	$(BIN)/python -m build --wheel
 
 clean:
-	rm -rf $(VENV) build dist bench.json
+	rm -rf $(VENV) build dist site bench.json
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)

@@ -19,7 +19,7 @@ from .mfma.models import register as register_model
 
 if TYPE_CHECKING:
     from . import gemm, tile
-    from .info import info
+    from .machine import info
     from .mfma.assembly import decode, parse
     from .mfma.matmul import matmul
     from .mfma.program import Program
@@ -51,7 +51,7 @@ _LAZY = {
     "Program": "mfma.program",
     "Wavefront": "mfma.wavefront",
     "decode": "mfma.assembly",
-    "info": "info",
+    "info": "machine",
     "matmul": "mfma.matmul",
     "parse": "mfma.assembly",
 }

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
+try:
+    import torch
+except ImportError as error:
+    raise ImportError(f"{error}; gpuemu.torch needs it: pip install 'gpuemu[torch]'") from None
 
 from .backends import host
 from .errors import BadType

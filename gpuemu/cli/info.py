@@ -14,7 +14,7 @@ def register(app: typer.Typer) -> None:
 
 def info(json: bool = Json) -> None:
     """Show versions, devices, compiler and backends: what a bug report needs."""
-    from ..info import info as collect
+    from ..machine import info as collect
 
     facts = collect()
     if json:

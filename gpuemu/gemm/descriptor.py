@@ -190,6 +190,26 @@ def compose(left: Operator | Descriptor, right: Operator | Descriptor) -> Descri
     return Descriptor._of(merged)
 
 
+def finished(d: Any) -> Descriptor:
+    """Return a descriptor that can run; a single operator counts as a sum of one.
+
+    Raises
+    ------
+    BadType
+        For anything but operators and their sums.
+    BadValue
+        As `Descriptor.finalize`.
+    """
+    if isinstance(d, Operator):
+        d = _rebuild(d)
+    if not isinstance(d, Descriptor):
+        raise BadType(
+            f"the descriptor is a {type(d).__name__}; legal: a sum of operators, such as "
+            "Size(16, 16, 16) + Precision('f16', 'f16', 'f32') + Function('MM') + SM(900) + Block()"
+        )
+    return d.finalize()
+
+
 def _rebuild(*operators: Operator) -> Descriptor:
     """Return a descriptor from its operators: how one is unpickled."""
     return Descriptor._of({type(op): op for op in operators})

@@ -4,7 +4,7 @@ caller's kind of array."""
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,10 +13,8 @@ from ..backends import arrays
 from ..errors import BadShape, BadValue, Mismatch
 from . import oracle
 from .call import GemmCall, LoadOp, Matrix, make_call, matrix
+from .descriptor import Descriptor, finished
 from .operators import RequiredMantissaBits, StaticBlockDim, WithPipeline
-
-if TYPE_CHECKING:
-    from .descriptor import Descriptor
 
 Launch = tuple[int, ...]
 
@@ -78,7 +76,7 @@ def execute(
     >>> f"{execute(d, a, b, backend='numpy').view(np.uint32)[0, 0]:08X}"
     '40199000'
     """
-    d.finalize()
+    d = finished(d)
     if WithPipeline in d:
         raise BadValue(
             "a descriptor with WithPipeline runs through suggest_pipeline or make_pipeline only"
@@ -267,7 +265,7 @@ def matmul(
     """
     from .ragged import run_ragged
 
-    d.finalize()
+    d = finished(d)
     if RequiredMantissaBits in d:
         from .ragged import run_emulated
 

@@ -1,24 +1,11 @@
-"""The worked example of the documentation runs as it stands."""
+"""The table of open questions and the programs that answer them are about the same questions."""
 
 from __future__ import annotations
 
-import doctest
 import re
 from pathlib import Path
 
-import pytest
-
 DOCS = Path(__file__).parents[2] / "docs"
-
-
-def test_worked_example(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(DOCS.parent)
-    text = (DOCS / "assembly.md").read_text(encoding="utf-8")
-    found = doctest.DocTestParser().get_doctest(text, {}, "assembly.md", str(DOCS), 0)
-    assert len(found.examples) > 15
-    failures: list[str] = []
-    doctest.DocTestRunner(verbose=False).run(found, out=failures.append)
-    assert not failures, "".join(failures)
 
 
 def test_every_question_has_its_probe() -> None:

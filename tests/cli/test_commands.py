@@ -345,6 +345,6 @@ def test_version_and_bad_use() -> None:
 
 def test_bench() -> None:
     options = ("-i", F16, "-a", "gfx942", "--backend", "numpy", "--waves", "4", "--seconds", "0.01")
-    (row,) = from_json("bench", *options)
+    (row,) = from_json("bench", *options)["rows"]
     assert row["macs_per_s"] == row["instructions_per_s"] * 4096 > 0
     assert F16 in fine("bench", *options)

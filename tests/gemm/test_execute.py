@@ -469,3 +469,12 @@ def test_helper_operand_orders() -> None:
     rng = np.random.default_rng(0)
     assert operand(rng, 3, 5, "f16", "col_major").strides == (2, 6)
     assert operand(rng, 3, 5, "f16", "row_major", parts=2).shape == (3, 5, 2)
+
+
+def test_what_is_no_descriptor() -> None:
+    x = np.ones((16, 16), np.float32)
+    for run in (execute, gemm.matmul):
+        with pytest.raises(BadValue, match="without Function, SM, Block: Size"):
+            run(Size(16, 16, 16), x, x)
+        with pytest.raises(BadType, match="the descriptor is a str; legal: a sum of operators"):
+            run("Size<16>", x, x)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from pathlib import Path
 
@@ -30,6 +31,13 @@ def test_code_runs_and_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -
 def test_fidelity_table_counts_the_rows() -> None:
     for fidelity, count in re.findall(r"\| `([a-z-]+)` \| (\d+) \|", README):
         assert sum(i.fidelity == fidelity for i in gpuemu.instructions()) == int(count)
+
+
+def test_table_of_instructions_is_that_of_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "make"))
+    tables = importlib.import_module("tables")
+    assert tables.filled(README) == README, "run `make docs`"
+    assert tables.filled(README.replace("20 MFMA", "21 MFMA")) == README
 
 
 def test_links_and_commands_exist() -> None:

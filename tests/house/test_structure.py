@@ -22,7 +22,7 @@ FLOORS = {
     "gemm": 3,
     "difftest": 4,
     "torch": 4,
-    "info": 4,
+    "machine": 4,
     "draw": 4,
     "cli": 5,
 }
@@ -71,6 +71,13 @@ def test_import_needs_neither_gpu_nor_compiler_nor_plots() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert result.stdout.strip() == "[]"
+
+
+def test_no_module_hides_a_public_name() -> None:
+    import gpuemu
+
+    modules = {path.stem for path in PACKAGE.iterdir() if path.stem[0] != "_"}
+    assert modules & set(gpuemu.__all__) == {"errors", "gemm", "tile"}
 
 
 def test_public_names_exist() -> None:

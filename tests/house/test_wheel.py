@@ -47,3 +47,8 @@ def test_wheel_installs_and_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         [str(tmp_path / "empty" / "bin" / "gpuemu"), "--help"], capture_output=True, text=True
     )
     assert command.returncode == 0 and "compare" in command.stdout
+    script = Path(__file__).with_name("newcomer.py")
+    newcomer = subprocess.run(
+        [str(python), str(script), str(ROOT / "README.md")], capture_output=True, text=True
+    )
+    assert newcomer.returncode == 0, newcomer.stdout[-3000:] + newcomer.stderr

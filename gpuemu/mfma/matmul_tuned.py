@@ -26,10 +26,10 @@ KEPT, BLOCKS = "double", 1
 # Of the aligned product of a sparse A: the same, stored k in shared memory, rows of a thread, what
 # holds an item of B.
 SPARSE: dict[str, int | str] = {
-    "KEPT": "double",
+    "KEPT": "float",
     "BLOCKS": 1,
     "CHUNK": 16,
-    "PER_THREAD": 4,
+    "PER_THREAD": 8,
     "VALUE": "u32",
 }
 

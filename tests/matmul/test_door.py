@@ -268,7 +268,7 @@ def test_memory_beside_operands_and_result() -> None:
     import cupy
 
     pool = cupy.get_default_memory_pool()
-    m, n, k = 16384, 16384, 256
+    m, n, k = 24576, 24576, 256
     calls: list[tuple[Any, dict[str, Any]]] = [
         (cupy.float16, {"instruction": F16, "split_k": 4}),
         (cupy.float16, {"instruction": F16, "output": "f16", "alpha": 0.5}),

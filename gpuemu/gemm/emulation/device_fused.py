@@ -22,9 +22,9 @@ TILE, DEPTH = 128, 64  # of emulation_fused.cu
 #: Bytes of shared memory for stages, of the 227 KiB that a block may have.
 SHARED = 4 * 48 * 1024
 MOST_PLANES = 3  # diagonals of 128 x 128 int32 that the registers of two warp groups hold
-#: Products of at most this many multiply-adds go through the kernel: none, unless it is measured to
-#: be faster than cuBLAS with int32 planes in memory.
-LIMIT = 0
+#: Products of at most this many multiply-adds go through the kernel. On an H200 it takes 55 us
+#: where cuBLAS with int32 planes in memory takes 74 (1024, 23 bits); at 2048 171 against 161.
+LIMIT = 1024**3
 _UINT8, _SWIZZLE_64, _PROMOTE_256 = 0, 2, 3
 _MAP_BYTES = 128
 _Arguments = ctypes.c_void_p * 4

@@ -17,7 +17,7 @@ UNIT = 16  # every extent is padded to what the fast int8 kernels ask for
 ALIGNMENT = 256
 #: Copies of A's planes and of the sums where a product has several blocks: 1 or 2. Two let a block
 #: be encoded or recombined while the next is multiplied.
-BUFFERS = 1
+BUFFERS = 2
 #: Most bytes that cuBLAS gets for its own use.
 PRODUCT_SCRATCH = 32 << 20
 

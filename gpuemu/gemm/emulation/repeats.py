@@ -17,9 +17,17 @@ from .scheme import Setting
 #: (A, B, C, alpha, beta) to the result; publishes its report.
 Again = Callable[[Any, Any, Any, float, float], Any]
 
+_NUMBERS = tuple((x, y) for x in (float, int) for y in (float, int))
 MOST = 4096  # remembered calls; then all are forgotten
 _known: dict[Any, Again] = {}
-find = _known.get
+
+
+def find(key: Any) -> Again | None:
+    """Return the repetition of a call that is known."""
+    try:
+        return _known.get(key)
+    except TypeError:  # an option without a hash, which is refused later
+        return None
 
 
 def forget() -> None:
@@ -33,24 +41,11 @@ def forget() -> None:
 def key(a: Any, b: Any, c: Any, alpha: Any, beta: Any, options: tuple[Any, ...]) -> Any:
     """Return what a call shares with its repetitions; None for a call that is never remembered.
 
-    `options` are bits, workspace, then names: backend, control, and others.
+    Types stand beside the values, because True equals 1 and 1.0: a call that was refused is no
+    repetition of one that ran.
     """
-    if arrays.kind(a) != "cupy" or type(b) is not type(a):
-        return None
-    bits, workspace, backend, control, *names = options
-    # True equals 1 and 1.0: what is wrong is refused elsewhere.
-    plain = (
-        (bits is None or type(bits) is int)
-        and (workspace is None or type(workspace) is int)
-        and type(alpha) in (float, int)
-        and type(beta) in (float, int)
-        and type(backend) is str
-        and backend in ("auto", "cuda")
-        and type(control) is str
-        and control == "fixed"
-        and all(name is None or type(name) is str for name in names)
-    )
-    if not plain:
+    numbers = type(alpha), type(beta)
+    if type(b) is not type(a) or numbers not in _NUMBERS or arrays.kind(a) != "cupy":
         return None
     addend = None
     if c is not None:
@@ -59,15 +54,20 @@ def key(a: Any, b: Any, c: Any, alpha: Any, beta: Any, options: tuple[Any, ...])
         addend = (c.dtype, c.shape, c.strides)
     import cupy
 
-    device = cupy.cuda.runtime.getDevice()
     return (
-        a.dtype, a.shape, a.strides, b.dtype, b.shape, b.strides, addend, beta != 0, device, options
+        a.dtype, a.shape, a.strides, b.dtype, b.shape, b.strides, addend, beta != 0,
+        cupy.cuda.runtime.getDevice(), options, tuple(map(type, options)),
     )  # fmt: skip
 
 
 def remember(key: Any, call: Call, setting: Setting, ranges: tuple[tuple[int, int], ...]) -> None:
-    """Keep a call that ran, where a repetition needs no copy of an operand."""
-    if len(call.a.shape) != 2 or len(call.b.shape) != 2 or not all(call.shape):
+    """Keep a call that ran on the device as it was asked, and needs no copy of an operand again."""
+    if (
+        call.options.dynamic
+        or len(call.a.shape) != 2
+        or len(call.b.shape) != 2
+        or not all(call.shape)
+    ):
         return
     made = (
         _native(call, setting) if setting.scheme == "native" else _emulated(call, setting, ranges)

@@ -32,6 +32,8 @@ from emulation_parts import (  # noqa: E402
     sweep,
 )
 
+import gpuemu  # noqa: E402
+
 COPY_BYTES_PER_MS = 4.3e9
 INT8_OPERATIONS_PER_MS = 1.495e12
 REPEATS = 7
@@ -244,6 +246,22 @@ def bars(rows: list[Results], auto: list[Results]) -> None:
     )
 
 
+def facts() -> dict[str, Any]:
+    """Return device, versions and date."""
+    import cupy
+
+    found = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)
+    return {
+        "device": found["name"].decode(),
+        "driver": cupy.cuda.runtime.driverGetVersion(),
+        "runtime": cupy.cuda.runtime.runtimeGetVersion(),
+        "cublas": cupy.cuda.cublas.getVersion(cupy.cuda.device.get_cublas_handle()),
+        "cupy": cupy.__version__,
+        "gpuemu": gpuemu.__version__,
+        "date": time.strftime("%Y-%m-%d"),
+    }
+
+
 def main() -> None:
     """Run every part and print it as it comes."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -257,7 +275,7 @@ def main() -> None:
     if options.only_cublas:
         only_cublas(sizes)
         return
-    results: Results = {}
+    results: Results = {"facts": facts()}
     parts: dict[str, Callable[[], Any]] = {} if options.figures_only else {"bits": check_bits}
     parts |= {
         "overhead": overhead,

@@ -216,6 +216,7 @@ def facts() -> dict[str, Any]:
         "numpy": np.__version__,
         "gpuemu": gpuemu.__version__,
         "python": sys.version.split()[0],
+        "date": time.strftime("%Y-%m-%d"),
     }
 
 

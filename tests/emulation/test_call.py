@@ -270,3 +270,10 @@ def test_auto_without_a_device() -> None:
 def test_native_setting_runs_natively() -> None:
     assert execute.planes_for("slices", 64, False).scheme == "native"
     assert execute.planes_for("crt", 62, False).scheme == "native"
+
+
+def test_check_reports_what_was_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The report after `check` is the tested side's, not the oracle's."""
+    monkeypatch.setattr("gpuemu.dispatch.checked_backend", lambda: "host")
+    emulated_matmul(A, B, backend="check")
+    assert emulation_report().backend == "host"

@@ -26,10 +26,10 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     found: list[Any] = []
     run = execute._run
 
-    def counted(call: Any, backend: str, *key: Any) -> Any:
+    def counted(call: Any, backend: str, *key: Any, **options: Any) -> Any:
         if backend == "cuda":
             found.append(call)
-        return run(call, backend, *key)
+        return run(call, backend, *key, **options)
 
     monkeypatch.setattr(execute, "_run", counted)
     yield found

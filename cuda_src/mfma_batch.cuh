@@ -7,7 +7,7 @@ struct Strides {
   i64 outer, inner, vgpr, lane;
 };
 
-// The arguments of one call; gpuemu/mfma/device.py packs them as 64-bit integers in this order.
+// The arguments of one call; gpuemu/mfma/batch.py packs them as 64-bit integers in this order.
 struct Batch {
   i64 waves, inner_waves;  // all of them, and those of the inner dimension
   Strides a, b, c, idx, scale_a, scale_b;

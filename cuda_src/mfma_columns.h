@@ -63,12 +63,11 @@ class Matrix {
 
   // source(lane) is the lane whose registers a lane uses.
   template <class Source>
-  Matrix(const Config& c, const Operand& o, int rows, bool spread, bool negative, Source source)
+  Matrix(const Config& c, const Operand& o, int rows, bool spread, Source source)
       : stride(c.blocks * rows * (spread ? 4 : 1) / COLUMNS),
         o(o),
         rows(rows),
         spread(spread),
-        flip(o.bits == 64 && negative ? 1ull << 63 : 0),
         values(c.k * stride) {
     for (int lane = 0; lane < LANES; ++lane) {
       from[lane] = source(lane);
@@ -98,7 +97,6 @@ class Matrix {
   const Operand o;
   const int rows;
   const bool spread;
-  const u64 flip;  // the sign of a negated f64
   int from[LANES];
   bool moves = false;
   std::vector<int> to;  // the column of every 16 lanes of every item
@@ -127,11 +125,11 @@ class Matrix {
         const Input lanes = {image.base + lane, image.vgpr_stride, 1};
         Column<Value>* column = &own.values[*to];
         if (!own.spread) {
-          wild |= decode(o, lanes, item, own.flip, *column);
+          wild |= decode(o, lanes, item, *column);
           continue;
         }
         Column<Value> packed;
-        wild |= decode(o, lanes, item, own.flip, packed);
+        wild |= decode(o, lanes, item, packed);
         for (int row = 0; row < 4; ++row)
           for (int i = 0; i < COLUMNS; i += 4) {
             const Value x = packed.at(i + row);
@@ -142,24 +140,23 @@ class Matrix {
   }
 
   // Item `item` of 16 lanes; returns nonzero where one is not tame.
-  HD static int decode(const Operand& o, const Input& image, int item, u64 flip,
-                       Column<Value>& column) {
+  HD static int decode(const Operand& o, const Input& image, int item, Column<Value>& column) {
     int wild = 0;
     if (ALWAYS_SURE<RULE>) {
 #pragma omp simd
-      for (int i = 0; i < COLUMNS; ++i) decode_lane(o, image, i, item, flip, column);
+      for (int i = 0; i < COLUMNS; ++i) decode_lane(o, image, i, item, column);
     } else {
 #pragma omp simd reduction(| : wild)
-      for (int i = 0; i < COLUMNS; ++i) wild |= !decode_lane(o, image, i, item, flip, column);
+      for (int i = 0; i < COLUMNS; ++i) wild |= !decode_lane(o, image, i, item, column);
     }
     return wild;
   }
 
   // Its own function: a struct declared in the loop's body would stay in memory.
-  HD static bool decode_lane(const Operand& o, const Input& image, int i, int item, u64 flip,
+  HD static bool decode_lane(const Operand& o, const Input& image, int i, int item,
                              Column<Value>& column) {
     const u64 code = extract(o, [&](int v) { return image.at(v, i); }, item);
-    const Value x = Algorithm::load(RULES[RULE], o, code ^ flip);
+    const Value x = Algorithm::load(RULES[RULE], o, code);
     column.set(i, x);
     return Algorithm::tame_item(x);
   }

@@ -3,7 +3,7 @@
 //
 // Under NVRTC the values are compile-time constants (GPUEMU_CONFIG), so that every loop unrolls and
 // every branch on them folds; the host build reads the same struct at run time.
-// gpuemu/mfma/device.py fills it, field by field in this order.
+// gpuemu/mfma/config.py fills it, field by field in this order.
 #pragma once
 #include "common.cuh"
 

@@ -1,7 +1,7 @@
 // 16 outputs of one register side by side: neighbouring lanes, which share rows of A and differ in
 // columns of B, so that the host compiler makes vector instructions of the same links.
 #pragma once
-#include "mfma_columns.h"
+#include "mfma_chains.h"
 
 namespace mfma_host {
 
@@ -49,7 +49,6 @@ class Rows {
   using Algorithm = typename AlgorithmOf<RULE>::type;
   using Value = typename Algorithm::Value;
   using Accumulator = typename Algorithm::Accumulator;
-  static const int WORDS = sizeof(Accumulator) / 4;
   static const int GROUP = RULES[RULE].group;
 
  public:
@@ -58,9 +57,9 @@ class Rows {
         mod(mod),
         lanes(c, mod),
         small(c.n < COLUMNS),
-        a(c, c.a, c.m, small, mod.neg & 1, [&](int lane) { return source_lane_a(c, mod, lane); }),
-        b(c, c.b, c.n, false, mod.neg & 2, [&](int lane) { return source_lane_b(mod, lane); }) {
-    for (int item = 0; item < c.d_vgprs / WORDS; ++item)
+        a(c, c.a, c.m, small, [&](int lane) { return source_lane_a(c, mod, lane); }),
+        b(c, c.b, c.n, false, [&](int lane) { return source_lane_b(mod, lane); }) {
+    for (int item = 0; item < c.d_vgprs; ++item)
       for (int lane = 0; lane < LANES; lane += COLUMNS) {
         const Output o = output_of_item(c, mod, lane, item);
         places.push_back(
@@ -73,7 +72,7 @@ class Rows {
     if (!tame_a || !tame_b) return lanes.run(in, out);
     const Input image = registers.gather(in.c, c.d_vgprs, nullptr);
     const Place* place = places.data();
-    for (int item = 0; item < c.d_vgprs / WORDS; ++item)
+    for (int item = 0; item < c.d_vgprs; ++item)
       for (int lane = 0; lane < LANES; lane += COLUMNS, ++place)
         if (small)
           compute_columns<true>(image, out, item, lane, *place);
@@ -101,13 +100,11 @@ class Rows {
                           const Place& place) const {
     const Input image = {given.base + lane, given.vgpr_stride, 1};
     const Image<u32> out = {to.base + lane, LANES, 1};
-    Modifiers negated = {};
-    negated.neg = mod.neg;
     Accumulator d[COLUMNS];
     int unsure[COLUMNS];
 #pragma omp simd
     for (int i = 0; i < COLUMNS; ++i) {
-      d[i] = Algorithm::start(RULES[RULE], Wave<Algorithm>::read(negated, image, i, item));
+      d[i] = Algorithm::start(RULES[RULE], Wave<Algorithm>::read({}, image, i, item));
       if (!ALWAYS_SURE<RULE>) unsure[i] = !Algorithm::tame_accumulator(d[i]);
     }
     const Column<Value>*x = place.a, *y = place.b;
@@ -175,7 +172,8 @@ bool run_first(const Config& c, const Batch& batch, const Pointers& pointers, u3
 
 // Runs a dense instruction of a built-in model; returns false, having done nothing, for any other.
 inline bool run_by_rule(const Config& c, const Batch& batch, const Pointers& pointers, u32* d) {
-  return run_first(c, batch, pointers, d, std::make_integer_sequence<int, RULE_COUNT>());
+  return run_chains(c, batch, pointers, d) ||
+         run_first(c, batch, pointers, d, std::make_integer_sequence<int, RULE_COUNT>());
 }
 
 }  // namespace mfma_host

@@ -38,7 +38,6 @@ constexpr Config aligned_rule(int group, int interleave, int drop_tiny) {
 }
 
 constexpr Config RULES[] = {
-    rule(FMA32, 1, 0),     rule(FMA32, 2, 0),      rule(FMA32, 4, 0),      rule(FMA64, 4, 0),
     rule(INTEGER, 4, 0),   rule(INTEGER, 8, 0),    rule(EXACT, 4, 10),     rule(EXACT, 2, 7),
     pairwise_rule(4, 0),   pairwise_rule(4, 1),    pairwise_rule(2, 1),    aligned_rule(4, 1, 0),
     aligned_rule(8, 1, 0), aligned_rule(16, 2, 1), aligned_rule(32, 2, 1),
@@ -46,7 +45,7 @@ constexpr Config RULES[] = {
 
 // Whether links of a rule are right whatever their values are.
 template <int RULE>
-constexpr bool ALWAYS_SURE = RULES[RULE].algorithm != EXACT && RULES[RULE].algorithm != ALIGNED;
+constexpr bool ALWAYS_SURE = RULES[RULE].algorithm == PAIRWISE || RULES[RULE].algorithm == INTEGER;
 
 const int RULE_COUNT = sizeof RULES / sizeof *RULES;
 
@@ -55,9 +54,9 @@ inline Config rule_of(const Config& full) {
   Config c = rule(full.algorithm, full.group, 0);
   c.flush_inputs = full.flush_inputs;
   c.flush_outputs = full.flush_outputs;
-  if (c.algorithm == FMA32 || c.algorithm == FMA64 || c.algorithm == INTEGER) {
+  if (c.algorithm == INTEGER) {
     // A chain of any link length has the same bits: up to 8 products that divide it.
-    c.group = min_of(full.k & -full.k, c.algorithm == INTEGER ? 8 : 4);
+    c.group = min_of(full.k & -full.k, 8);
     return c;
   }
   c.output_rounding = full.output_rounding;
@@ -89,8 +88,6 @@ inline Config rule_of(const Config& full) {
 
 // The number formats of their operands: the fields of Operand up to used_bits.
 constexpr Operand FORMATS[] = {
-    {64, 11, 52, 1023, NAN_IEEE, 52, 0, 0, 0, 0},     // f64
-    {32, 8, 23, 127, NAN_IEEE, 23, 0, 0, 0, 0},       // f32
     {32, 8, 23, 127, NAN_IEEE, 10, 0, 0, 0, 0},       // xf32
     {16, 5, 10, 15, NAN_IEEE, 10, 0, 0, 0, 0},        // f16
     {16, 8, 7, 127, NAN_IEEE, 7, 0, 0, 0, 0},         // bf16
@@ -105,10 +102,6 @@ const int FORMAT_COUNT = sizeof FORMATS / sizeof *FORMATS;
 // Whether a rule's instructions may have a format, so that others are not compiled.
 constexpr bool takes_format(const Config& rule, const Operand& format) {
   switch (rule.algorithm) {
-    case FMA64:
-      return format.bits == 64;
-    case FMA32:
-      return format.bits == 32;
     case INTEGER:
       return format.mantissa_bits == 0;
     case EXACT:
@@ -135,9 +128,7 @@ struct AlgorithmOf {
   static const int NAME = RULES[RULE].algorithm;
   template <int name, class Then, class Else>
   using If = std::conditional_t<NAME == name, Then, Else>;
-  using type = If<FMA32, Fma32,
-                  If<FMA64, Fma64,
-                     If<EXACT, Exact, If<PAIRWISE, Pairwise, If<INTEGER, Integer, Aligned<i32>>>>>>;
+  using type = If<EXACT, Exact, If<PAIRWISE, Pairwise, If<INTEGER, Integer, Aligned<i32>>>>;
 };
 
 }  // namespace mfma_host

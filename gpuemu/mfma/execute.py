@@ -2,103 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from .. import dispatch
 from ..backends import arrays
-from ..errors import BadShape, BadType, BadValue, Mismatch
-from . import device, models, oracle, registers
+from . import device, operands, oracle, registers, repeats
 from . import modifiers as mods
+from .calls import Call, call, remembered_call
+from .comparison import compare, equal_bits
 from .instructions import Instruction
+
+__all__ = ["Call", "call", "compare", "equal_bits", "execute", "matrix_call", "run"]
 
 NO_NEG = (0, 0, 0)
 NO_OP_SEL = (0, 0)
-
-
-@dataclass(frozen=True)
-class Call:
-    """A validated call: instruction, modifiers, model."""
-
-    instruction: Instruction
-    modifiers: mods.Modifiers
-    model: models.Model
-
-
-def call(instruction: Instruction, model: Any = None, **modifiers: Any) -> Call:
-    """Return a validated call of an instruction.
-
-    Parameters
-    ----------
-    instruction : Instruction
-    model : Model or str, optional
-        An arithmetic model in place of the instruction's own.
-    **modifiers
-        See `modifiers.check`.
-    """
-    if not isinstance(instruction, Instruction):
-        raise BadType(
-            f"instruction={instruction!r} is a {type(instruction).__name__}; "
-            "legal: what gpuemu.instruction(name, arch) returns"
-        )
-    checked = mods.check(instruction, **modifiers)
-    if model is None:
-        return Call(instruction, checked, models.get(instruction.model))
-    chosen = models.get(model)
-    _check_model(instruction, chosen, checked)
-    return Call(instruction, checked, chosen)
-
-
-@lru_cache(maxsize=4096, typed=True)
-def _remembered_call(
-    instruction: Instruction,
-    model: Any,
-    neg: tuple[Any, ...],
-    neg_types: tuple[type, ...],
-    op_sel: tuple[Any, ...],
-    op_sel_types: tuple[type, ...],
-    **modifiers: Any,
-) -> Call:
-    """Return `call`, remembered; the types keep True apart from 1 inside the tuples."""
-    return call(instruction, model, neg=neg, op_sel=op_sel, **modifiers)
-
-
-def _call(instruction: Instruction, model: Any, neg: Any, op_sel: Any, **modifiers: Any) -> Call:
-    """Return `call`, remembered if its arguments are hashable, for a model named or built in."""
-    if isinstance(model, str):
-        model = models.get(model)  # a name may come to mean another model
-    try:
-        types = tuple(map(type, neg)), tuple(map(type, op_sel))
-        return _remembered_call(instruction, model, neg, types[0], op_sel, types[1], **modifiers)
-    except TypeError:
-        return call(instruction, model, neg=neg, op_sel=op_sel, **modifiers)
-
-
-def _check_model(instruction: Instruction, model: models.Model, m: mods.Modifiers) -> None:
-    """Raise where a model cannot compute an instruction's formats."""
-    if model.output != instruction.formats["D"]:
-        raise BadValue(
-            f"model {model.name} computes {model.output}; "
-            f"{instruction.mnemonic} wants {instruction.formats['D']}"
-        )
-    if instruction.kind == "mfma_scale" and model.algorithm != "aligned":
-        raise BadValue(
-            f"model {model.name} is {model.algorithm!r}; "
-            "scaled instructions want an 'aligned' model"
-        )
-    length = min(model.group, instruction.products)
-    if length % model.interleave:
-        raise BadValue(
-            f"model {model.name}: {model.interleave} partial sums "
-            f"do not share links of {length} products"
-        )
-    if instruction.kind == "mfma_scale" and model.group > 32:
-        raise BadValue(
-            f"model {model.name}: a link of {model.group} products spans several scales of 32"
-        )
 
 
 def execute(
@@ -163,11 +82,11 @@ def execute(
     key = None
     if neg is NO_NEG and op_sel is NO_OP_SEL and idx is scale_a is scale_b is None:
         switches = (legality, broadcast, output_layout, backend)
-        key = _repeat_key(instruction, (a, b, c), (cbsz, abid, blgp), switches, model)
-        launch = _repeats.get(key)
+        key = repeats.key(instruction, (a, b, c), (cbsz, abid, blgp), switches, model)
+        launch = repeats.LAUNCHES.get(key)
         if launch is not None:
             return launch((a, b, c, None, None, None))
-    made = _call(
+    made = remembered_call(
         instruction,
         model,
         neg,
@@ -184,91 +103,8 @@ def execute(
     chosen = dispatch.resolve(backend, present)
     result = run(made, given, chosen, strict_index=legality == "strict")
     if key is not None and result.size:
-        _remember(key, made, device.Operands(a, b, c), result.shape[:-2])
+        repeats.remember(key, made, operands.Operands(a, b, c), result.shape[:-2])
     return arrays.like(result, a)
-
-
-# Launches of plain calls on CuPy arrays that were validated before: the same instruction,
-# constants, shapes, strides and device. Repeated, they cost the host little more than the launch.
-_repeats: dict[Any, device.Launch] = {}
-
-
-def _repeat_key(
-    instruction: Instruction,
-    operands: tuple[Any, Any, Any],
-    constants: tuple[Any, Any, Any],
-    switches: tuple[Any, ...],
-    model: Any,
-) -> tuple[Any, ...] | None:
-    """Return what a plain CUDA call has to share with an earlier one; None for other calls."""
-    a, b, c = operands
-    if not (arrays.kind(a) == "cupy" and type(a) is type(b) is type(c)):
-        return None
-    # True equals 1, a name may come to mean another model, and what is wrong is refused elsewhere.
-    plain = (
-        isinstance(instruction, Instruction)
-        and all(type(value) is int for value in constants)
-        and all(type(value) is str for value in switches)
-        and (model is None or type(model) is models.Model)
-    )
-    if not plain or switches[-1] not in ("auto", "cuda"):
-        return None
-    places = tuple((x.dtype, x.shape, x.strides) for x in operands)
-    return instruction, constants, switches, model, places, a.device.id, device.current()
-
-
-def _remember(
-    key: tuple[Any, ...], made: Call, operands: device.Operands, lead: tuple[int, ...]
-) -> None:
-    """Keep the launch of a call that ran, unless its operands had to be copied."""
-    launch, found = device.prepare_cuda(
-        made.instruction, made.model, made.modifiers, operands, lead
-    )
-    if found[0] is operands.a and found[1] is operands.b and found[2] is operands.c:
-        if len(_repeats) >= device.LAUNCHES:
-            _repeats.clear()
-        _repeats[key] = launch
-
-
-@lru_cache(maxsize=4096)
-def _expected(i: Instruction, m: mods.Modifiers) -> dict[str, int]:
-    """Return the operands of a call and their registers."""
-    expected = {
-        "a": i.operand_vgprs("A", m.cbsz, m.blgp),
-        "b": i.operand_vgprs("B", m.cbsz, m.blgp),
-        "c": i.vgprs["D"],
-    }
-    if i.sparse:
-        expected["idx"] = 1
-    if i.kind == "mfma_scale":
-        expected |= {"scale_a": 1, "scale_b": 1}
-    return expected
-
-
-def check_operands(made: Call, given: dict[str, Any]) -> tuple[int, ...]:
-    """Check dtype and shape of every operand; return the common leading shape."""
-    i = made.instruction
-    expected = _expected(i, made.modifiers)
-    for name, x in given.items():
-        if x is None and name in expected:
-            raise BadType(f"{name} is missing; {i.mnemonic} ({i.arch}) needs {', '.join(expected)}")
-        if x is not None and name not in expected:
-            raise BadType(
-                f"{name} is given; {i.mnemonic} ({i.arch}) takes only {', '.join(expected)}"
-            )
-    for name, vgprs in expected.items():
-        registers.check_image(i, name, given[name], vgprs)
-    leads = {name: given[name].shape[:-2] for name in expected}
-    lead: tuple[int, ...] = leads["a"]
-    if all(other == lead for other in leads.values()):
-        return lead
-    try:
-        return np.broadcast_shapes(*leads.values())
-    except ValueError:
-        shapes = ", ".join(f"{name} {lead}" for name, lead in leads.items())
-        raise BadShape(
-            f"leading shapes do not broadcast: {shapes}; each dimension must be equal or 1"
-        ) from None
 
 
 def run(made: Call, given: dict[str, Any], backend: str, *, strict_index: bool = True) -> Any:
@@ -277,19 +113,19 @@ def run(made: Call, given: dict[str, Any], backend: str, *, strict_index: bool =
         return _run_checked(made, given, strict_index)
     convert = arrays.to_cupy if backend == "cuda" else arrays.to_numpy
     images = {
-        name: None if x is None else _as_uint32(convert(x, f"registers of {name}"))
+        name: None if x is None else operands.as_uint32(convert(x, f"registers of {name}"))
         for name, x in given.items()
     }
-    lead = check_operands(made, images)
+    lead = operands.check(made, images)
     if strict_index and images["idx"] is not None:
         from . import sparse
 
         sparse.check_index(made.instruction, images["idx"], made.modifiers)
-    operands = device.Operands(**images)
+    found = operands.Operands(**images)
     if backend == "cuda":
-        return device.run_cuda(made.instruction, made.model, made.modifiers, operands, lead)
+        return device.run_cuda(made.instruction, made.model, made.modifiers, found, lead)
     if backend == "host":
-        return device.run_host(made.instruction, made.model, made.modifiers, operands, lead)
+        return device.run_host(made.instruction, made.model, made.modifiers, found, lead)
     waves = int(np.prod(lead, dtype=np.int64))
     flat: list[Any] = [
         None
@@ -301,61 +137,12 @@ def run(made: Call, given: dict[str, Any], backend: str, *, strict_index: bool =
     return d.reshape(*lead, *d.shape[1:])
 
 
-def _as_uint32(x: Any) -> Any:
-    """Return int32 bits (what PyTorch has for uint32) as uint32, anything else unchanged."""
-    return x.view(np.uint32) if x.dtype == np.int32 else x
-
-
 def _run_checked(made: Call, given: dict[str, Any], strict_index: bool) -> Any:
     checked = dispatch.checked_backend()
     got = run(made, given, checked, strict_index=strict_index)
     want = run(made, given, "numpy", strict_index=strict_index)
     compare(made, arrays.to_numpy(got), want, checked)
     return got
-
-
-def equal_bits(
-    instruction: Instruction, got: np.ndarray[Any, Any], want: np.ndarray[Any, Any]
-) -> np.ndarray[Any, Any]:
-    """Return where two D images agree, any NaN being equal to any other; bool (..., vgprs, 64)."""
-    same: np.ndarray[Any, Any] = got == want
-    fmt = instruction.formats["D"]
-    if fmt == "i32":
-        return same
-    if fmt == "f32":
-        same |= np.isnan(got.view(np.float32)) & np.isnan(want.view(np.float32))
-        return same
-    pairs = [_doubles(x) for x in (got, want)]
-    equal = (pairs[0].view(np.uint64) == pairs[1].view(np.uint64)) | (
-        np.isnan(pairs[0]) & np.isnan(pairs[1])
-    )
-    return np.repeat(equal, 2, axis=-2)
-
-
-def _doubles(image: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    low, high = image[..., ::2, :].astype(np.uint64), image[..., 1::2, :].astype(np.uint64)
-    return np.ascontiguousarray(low | high << np.uint64(32)).view(np.float64)
-
-
-def compare(
-    made: Call, got: np.ndarray[Any, Any], want: np.ndarray[Any, Any], backend: str
-) -> None:
-    """Raise `Mismatch` at the first register that differs, with its place and both bit patterns."""
-    same = equal_bits(made.instruction, got, want)
-    if same.all():
-        return
-    where = tuple(int(n) for n in np.argwhere(~same)[0])
-    vgpr, lane = where[-2:]
-    i, options = made.instruction, made.modifiers.non_default()
-    text = "".join(f", {name}={value!r}" for name, value in options.items())
-    names = ", ".join(n if len(n) == 1 else f"{n}={n}" for n in _expected(i, made.modifiers))
-    raise Mismatch(
-        f"{i.mnemonic} ({i.arch}): {backend} and the oracle differ in {int((~same).sum())} "
-        f"of {same.size} registers; first: wavefront {where[:-2]}, VGPR {vgpr}, lane {lane}: "
-        f"{backend} {int(got[where]):08X}, oracle {int(want[where]):08X}. Repeat with the same "
-        f"registers: gpuemu.execute(gpuemu.instruction({i.mnemonic!r}, {i.arch!r}), "
-        f"{names}{text}, backend='check')"
-    )
 
 
 def matrix_call(

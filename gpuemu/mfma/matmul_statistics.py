@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import BadType, BadValue, GpuemuError
+from ..formats import FORMATS
+from .encode import encode
 from .instructions import Instruction, check_arch, instructions
 
 Array = np.ndarray[Any, Any]
@@ -38,11 +40,51 @@ def counterparts(instruction: Instruction, architectures: list[str]) -> list[Ins
 
 
 def cast(x: Array, instruction: Instruction, matrix: str) -> Array:
-    """Return a matrix rounded to nearest in the instruction's format."""
+    """Return a matrix rounded once, to nearest even, in the instruction's format.
+
+    Parameters
+    ----------
+    x : array
+        Of any dtype of numbers whose values float64 holds.
+    instruction : Instruction
+    matrix : "A" or "B"
+
+    Raises
+    ------
+    BadType
+        For other dtypes, and an instruction that takes several formats.
+    BadValue
+        For numbers that round beyond an integer format; beyond a float's they become its infinity,
+        or NaN where it has none.
+    """
     if instruction.formats[matrix] == "f8f6f4":
         raise BadType(f"{instruction.mnemonic} takes several formats: round {matrix} to one first")
-    with np.errstate(all="ignore"):
-        return x.astype(np.float32).astype(instruction.operand_format(matrix).dtype)
+    fmt = instruction.operand_format(matrix)
+    wide = _float64(x, matrix)
+    if not fmt.is_float:
+        limits = np.iinfo(fmt.dtype)
+        whole = np.rint(wide)
+        bad = wide[~((whole >= limits.min) & (whole <= limits.max))]
+        if bad.size:
+            raise BadValue(
+                f"{matrix} holds {bad[0]}; {fmt.name} has {limits.min} to {limits.max}: "
+                "legal is what rounds to one of them"
+            )
+        return whole.astype(fmt.dtype)
+    if fmt.bits <= 16:
+        return encode(wide, fmt.name, saturate=False).view(fmt.dtype)
+    with np.errstate(over="ignore"):
+        return wide.astype(fmt.dtype)
+
+
+def _float64(x: Array, matrix: str) -> Array:
+    known = x.dtype.kind in "iu" or x.dtype in {fmt.dtype for fmt in FORMATS.values()}
+    if not known:
+        raise BadType(f"{matrix} has dtype {x.dtype}, which is not rounded; legal: real numbers")
+    wide = x.astype(np.float64)
+    if x.dtype.kind in "iu" and (np.abs(wide) > 2.0**53).any():
+        raise BadValue(f"{matrix} holds integers beyond 2**53; legal: what float64 holds")
+    return wide
 
 
 def exact(instruction: Instruction, A: Array, B: Array, C: Array | None) -> Array:

@@ -10,6 +10,7 @@ Sources: CDNA3 guide 7.1.4 and CDNA4 guide 7.1.4, 7.1.5, 7.5.1, AMD's matrix ins
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -210,36 +211,87 @@ def _slots(
     return tuple(groups)
 
 
-@lru_cache(maxsize=4096)
-def _elements(instruction: Instruction, matrix: str, m: mods.Modifiers) -> Array | None:
-    """Return the flat matrix index of every register, where each holds one element, else None."""
-    groups = _slots(instruction, matrix, m)
-    registers = instruction.operand_vgprs(matrix, m.cbsz, m.blgp) * LANES
-    if len(groups) > 1 or not np.array_equal(np.sort(groups[0][2]), np.arange(registers)):
+def _axes(table: Array) -> tuple[int, ...] | None:
+    """Return how a table orders the bits of its index, highest first.
+
+    None where it does not, or where runs of 16 do not stay together: taking is faster then.
+    """
+    bits = len(table).bit_length() - 1
+    weights = 1 << np.arange(bits)[::-1]
+    number = np.arange(len(table))[:, None] & weights != 0
+    steps = table[weights] if len(table) == 1 << bits else weights
+    if not np.array_equal(np.sort(steps), weights[::-1]) or (number @ steps != table).any():
         return None
-    return np.argsort(groups[0][2])
+    axes = tuple(int(np.flatnonzero(weights == step)[0]) for step in steps)
+    return axes if axes[-4:] == tuple(range(bits - 4, bits)) else None
+
+
+@dataclass(frozen=True)
+class Whole:
+    """How items of 32 or 64 bits lie in the registers.
+
+    Attributes
+    ----------
+    place : int array
+        The item, `VGPR // words * 64 + lane`, of every matrix element.
+    element : int array or None
+        The inverse, where each item holds one element.
+    to_matrix, to_items : tuple of int or None
+        Where these tables reorder the bits of an index: the order, which copies faster.
+    """
+
+    place: Array
+    element: Array | None
+    to_matrix: tuple[int, ...] | None
+    to_items: tuple[int, ...] | None
+
+
+@lru_cache(maxsize=4096)
+def whole_items(instruction: Instruction, matrix: str, m: mods.Modifiers) -> Whole:
+    words = instruction.operand_format(matrix, m.cbsz, m.blgp).bits // 32
+    where = _layout(instruction, matrix, m).reshape(-1, 4)
+    place = where[:, 0] // words * LANES + where[:, 1]
+    items = instruction.operand_vgprs(matrix, m.cbsz, m.blgp) // words * LANES
+    if not np.array_equal(np.sort(place), np.arange(items)):
+        return Whole(place, None, None, None)
+    element = np.argsort(place)
+    return Whole(place, element, _axes(place), _axes(element))
+
+
+def _reordered(items: Array, table: Array, axes: tuple[int, ...] | None) -> Array:
+    """Return items[..., table]; `axes` orders the bits of its index the same way."""
+    if axes is None:
+        # "wrap" has NumPy check no index: all are within bounds.
+        found: Array = items.take(table, -1, mode="wrap")
+        return found
+    lead = items.shape[:-1]
+    order = (*range(len(lead)), *(len(lead) + axis for axis in axes))
+    copied = items.reshape(*lead, *(2,) * len(axes)).transpose(order).copy()
+    return copied.reshape(items.shape)
 
 
 def gather(instruction: Instruction, matrix: str, image: Array, m: mods.Modifiers) -> Array:
     """Return a matrix's bits (..., blocks, rows, columns) from its register image and modifiers."""
     shape = instruction.shape(matrix)
     fmt = instruction.operand_format(matrix, m.cbsz, m.blgp)
-    words = image.reshape(*image.shape[:-2], image.shape[-2] * LANES)
+    lead, vgprs = image.shape[:-2], image.shape[-2]
     if fmt.bits >= 32:
-        ((_, _, slot),) = _slots(instruction, matrix, m)
-        # "wrap" has NumPy check no index: all are within bounds.
-        whole = words.take(slot, -1, mode="wrap")
+        items = image
         if fmt.bits == 64:
-            high = words.take(slot + LANES, -1, mode="wrap")
-            whole = np.stack([whole, high], -1).view(np.uint64)
-        return whole.reshape(*image.shape[:-2], *shape)
-    found = np.empty((*image.shape[:-2], shape[0] * shape[1] * shape[2]), fmt.storage)
+            pairs = np.empty((*lead, vgprs // 2, LANES, 2), np.uint32)
+            pairs[..., 0], pairs[..., 1] = image[..., ::2, :], image[..., 1::2, :]
+            items = pairs.view(np.uint64)
+        whole = whole_items(instruction, matrix, m)
+        flat = items.reshape(*lead, vgprs * 32 // fmt.bits * LANES)
+        return _reordered(flat, whole.place, whole.to_matrix).reshape(*lead, *shape)
+    words = image.reshape(*lead, vgprs * LANES)
+    found = np.empty((*lead, shape[0] * shape[1] * shape[2]), fmt.storage)
     for first, index, slot in _slots(instruction, matrix, m):
         items = words[..., slot] >> np.uint32(first)
         if first + fmt.bits > 32:
             items = items | words[..., slot + LANES] << np.uint32(32 - first)
         found[..., index] = items & np.uint32((1 << fmt.bits) - 1)
-    return found.reshape(*image.shape[:-2], *shape)
+    return found.reshape(*lead, *shape)
 
 
 def scatter(instruction: Instruction, matrix: str, bits: Array, m: mods.Modifiers) -> Array:
@@ -251,10 +303,15 @@ def scatter(instruction: Instruction, matrix: str, bits: Array, m: mods.Modifier
     vgprs = instruction.operand_vgprs(matrix, m.cbsz, m.blgp)
     lead = bits.shape[:-3]
     flat = bits.reshape(*lead, math.prod(bits.shape[-3:]))
-    elements = _elements(instruction, matrix, m) if fmt.bits == 32 else None
-    if elements is not None:
-        words: Array = flat.take(elements, -1, mode="wrap").astype(np.uint32, copy=False)
-        return words.reshape(*lead, vgprs, LANES)
+    whole = whole_items(instruction, matrix, m) if fmt.bits >= 32 else None
+    if whole is not None and whole.element is not None:
+        items = _reordered(flat, whole.element, whole.to_items)
+        if fmt.bits == 32:
+            return items.astype(np.uint32, copy=False).reshape(*lead, vgprs, LANES)
+        pairs = items.view(np.uint32).reshape(*lead, vgprs // 2, LANES, 2)
+        image = np.empty((*lead, vgprs, LANES), np.uint32)
+        image[..., ::2, :], image[..., 1::2, :] = pairs[..., 0], pairs[..., 1]
+        return image
     words = np.zeros((*lead, vgprs * LANES), np.uint32)
     for first, index, slot in _slots(instruction, matrix, m):
         items = flat[..., index].astype(np.uint64)

@@ -11,6 +11,7 @@ import pytest
 import gpuemu
 from gpuemu import dispatch, errors
 from gpuemu.backends import cuda, host
+from gpuemu.mfma import batch as batches
 from gpuemu.mfma import device, oracle
 from gpuemu.mfma.modifiers import Modifiers
 from tests.mfma.cases import assert_same, inputs
@@ -188,7 +189,7 @@ def test_check_compares_and_points_at_the_first_difference(monkeypatch: pytest.M
 
 def test_strides_are_expressed_without_copies_where_two_dimensions_suffice() -> None:
     x = images(4, 3)[0]
-    kept, _ = device._prepare(
+    kept, _ = batches.prepare(
         I,
         Modifiers(),
         device.Operands(x[::2], x.transpose(1, 0, 2, 3)[:, :2].transpose(1, 0, 2, 3), x[0, 0]),

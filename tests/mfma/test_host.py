@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import gpuemu
 from gpuemu.backends import host
+from gpuemu.mfma import batch as batches
 from gpuemu.mfma import device
 from gpuemu.mfma.modifiers import Modifiers
 from tests.mfma.cases import ROWS, assert_same, inputs, options, row_parameters, sweep
@@ -24,7 +27,7 @@ def test_python_and_cuda_agree_on_the_structs() -> None:
     i = ROWS[0]
     assert len(device.config(i, gpuemu.models()[i.model], Modifiers())) == len(device.CONFIG_FIELDS)
     images = np.zeros((1, 64), np.uint32)
-    batch = device._batch(i, Modifiers(), [images] * 6, (1,))
+    batch = batches.fields(i, Modifiers(), [images] * 6, (1,))
     assert batch is not None and len(batch) == library.gpuemu_mfma_batch_fields()
 
 
@@ -41,6 +44,45 @@ def test_every_modifier(i: gpuemu.Instruction) -> None:
         x = inputs(i, m, 1, ("unique", "raw"))
         got = gpuemu.execute(i, **x, **options(m), backend="host")
         assert_same(i, got, gpuemu.execute(i, **x, **options(m), backend="numpy"), str(m))
+
+
+CHAINS = [
+    "v_mfma_f32_32x32x1_2b_f32",
+    "v_mfma_f32_4x4x1_16b_f32",
+    "v_mfma_f32_32x32x2_f32",
+    "v_mfma_f32_16x16x4_f32",
+    "v_mfma_f64_16x16x4_f64",
+    "v_mfma_f64_4x4x4_4b_f64",
+]
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_chains_read_lanes_and_registers_of_any_stride(name: str) -> None:
+    i = gpuemu.instruction(name, "gfx942")
+    x = inputs(i, Modifiers(), 1)
+    want = gpuemu.execute(i, **x, backend="numpy")
+    apart = {n: np.repeat(v, 3, axis=-1)[..., ::3] for n, v in x.items()}
+    turned = {n: np.ascontiguousarray(v.swapaxes(-1, -2)).swapaxes(-1, -2) for n, v in x.items()}
+    for images in (apart, turned):
+        assert_same(i, gpuemu.execute(i, **images, backend="host"), want)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("v_mfma_f32_16x16x16_f16", {}),
+        ("v_mfma_f32_4x4x4_16b_f16", {}),
+        ("v_mfma_f32_16x16x4_f32", {"input_bits": 10}),
+        ("v_mfma_f32_16x16x4_f32", {"flush_inputs": True}),
+        ("v_mfma_f32_16x16x4_f32", {"flush_outputs": True}),
+    ],
+)
+def test_chains_that_are_not_of_plain_f32_are_decoded(name: str, change: dict[str, Any]) -> None:
+    i = gpuemu.instruction(name, "gfx942")
+    model = replace(gpuemu.models()["fma_f32"], **change)
+    x = inputs(i, Modifiers(), 1)
+    got, want = (gpuemu.execute(i, **x, model=model, backend=b) for b in ("host", "numpy"))
+    assert_same(i, got, want)
 
 
 SANITIZED = """

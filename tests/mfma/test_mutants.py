@@ -18,6 +18,7 @@ import pytest
 
 import gpuemu
 from gpuemu.backends import host, sources
+from gpuemu.mfma import batch as batches
 from gpuemu.mfma import device, execute, registers
 from gpuemu.mfma.modifiers import Modifiers, check
 from gpuemu.mfma.oracle import aligned, exact, fma, values
@@ -122,7 +123,7 @@ def run_host(
     """Run the host build with its two structs changed."""
     operands = device.Operands(**x)
     lead = x["a"].shape[:-2]
-    found, batch = device._prepare(i, m, operands, lead)
+    found, batch = batches.prepare(i, m, operands, lead)
     fields = np.array(device.config(i, gpuemu.models()[i.model], m), np.int32)
     batch = batch.copy()
     change(fields, batch)
@@ -236,7 +237,7 @@ def test_source_mutants_are_killed(
     subprocess.run(command, check=True)
     i = gpuemu.instruction(*name)
     x = telling_inputs(i, Modifiers(), 4)
-    found, batch = device._prepare(i, Modifiers(), device.Operands(**x), x["a"].shape[:-2])
+    found, batch = batches.prepare(i, Modifiers(), device.Operands(**x), x["a"].shape[:-2])
     fields = np.array(device.config(i, gpuemu.models()[i.model], Modifiers()), np.int32)
     d = np.empty((len(x["a"]), i.vgprs["D"], 64), np.uint32)
     pointers = np.array([0 if v is None else v.ctypes.data for v in found], np.uint64)
@@ -289,12 +290,22 @@ def test_oracle_mutants_are_killed(
         monkeypatch.setattr(pairwise, attribute, fault)
     else:
         monkeypatch.setattr(where, attribute, fault)
-    for cache in (registers._layout, registers._slots, registers._dense_layout):
+    for cache in (
+        registers._layout,
+        registers._slots,
+        registers.whole_items,
+        registers._dense_layout,
+    ):
         cache.cache_clear()
     try:
         got = gpuemu.execute(i, **x, **options, backend="numpy")
     finally:
         monkeypatch.undo()
-        for cache in (registers._layout, registers._slots, registers._dense_layout):
+        for cache in (
+            registers._layout,
+            registers._slots,
+            registers.whole_items,
+            registers._dense_layout,
+        ):
             cache.cache_clear()
     assert not execute.equal_bits(i, got, want).all()

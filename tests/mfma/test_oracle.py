@@ -11,7 +11,7 @@ import pytest
 
 import gpuemu
 from gpuemu.backends import host
-from gpuemu.mfma.oracle import fma
+from gpuemu.mfma.oracle import fma64
 
 Array = np.ndarray[Any, Any]
 
@@ -110,10 +110,88 @@ def triples(rng: np.random.Generator, kind: str, n: int) -> tuple[Array, Array, 
             return a * 2.0**-530, b * 2.0**-520, rng.standard_normal(n) * 2.0**-1060
 
 
-@pytest.mark.parametrize("kind", ["ties", "cancelling", "zeros", "far apart", "subnormal"])
+KINDS = ("ties", "cancelling", "zeros", "far apart", "subnormal")
+
+
+def bits_of_chain(A: Array, B: Array, C: Array) -> Array:
+    with np.errstate(all="ignore"):
+        return fma64.chain(A, B, C).view(np.uint64)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_fused_multiply_add_of_doubles_is_rounded_once(kind: str) -> None:
     a, b, c = triples(np.random.default_rng(5), kind, 2000)
-    with np.errstate(all="ignore"):
-        got = fma.fma64(a, b, c)
-    want = np.array([fma.exact_fma64(*map(float, x)) for x in zip(a, b, c, strict=True)])
-    assert np.array_equal(got.view(np.uint64), want.view(np.uint64))
+    got = bits_of_chain(*(x[:, None, None] for x in (a, b, c)))[:, 0, 0]
+    want = np.array([fma64.exact_fma(*map(float, x)) for x in zip(a, b, c, strict=True)])
+    assert np.array_equal(got, want.view(np.uint64))
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_chains_of_doubles_are_rounded_once_a_product(
+    kind: str, order: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Several products, columns of a tile and tiles, in either memory order."""
+    monkeypatch.setattr(fma64, "TILE", 5 * 3 * 2)
+    rng = np.random.default_rng(6)
+    A, B = np.empty((5, 3, 4)), np.empty((5, 4, 7))
+    C = triples(rng, kind, 105)[2].reshape(5, 3, 7)
+    for p in range(4):
+        A[:, :, p], B[:, p] = (
+            x[: 5 * n].reshape(5, n)
+            for x, n in zip(triples(rng, kind, 35)[:2], (3, 7), strict=True)
+        )
+    want = C.copy()
+    for p in range(4):
+        for n, i, j in np.ndindex(want.shape):
+            want[n, i, j] = fma64.exact_fma(A[n, i, p], B[n, p, j], want[n, i, j])
+    got = bits_of_chain(*(np.array(x, order=order) for x in (A, B, C)))
+    assert np.array_equal(got, want.view(np.uint64))
+
+
+def test_ties_of_doubles_need_the_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test above has them: without the repair it fails."""
+    a, b, c = (x[:, None, None] for x in triples(np.random.default_rng(5), "ties", 2000))
+    right = bits_of_chain(a, b, c)
+    monkeypatch.setattr(fma64, "any_fma", lambda a, b, c: a * b + c)
+    assert (bits_of_chain(a, b, c) != right).any()
+
+
+def test_scratch_arrays_are_a_threads_own() -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from gpuemu.mfma.oracle import scratch
+
+    mine = scratch.array("test", (4,))
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(scratch.array, "test", (4,)).result()
+    assert np.shares_memory(mine, scratch.array("test", (2, 2)))
+    assert not np.shares_memory(mine, other)
+    assert scratch.array("test", (3, 5), np.float32).ctypes.data % scratch.LINE == 0
+
+
+def test_inner_loops_leave_the_buffer_as_it_was() -> None:
+    from gpuemu.mfma.oracle import scratch
+
+    before = np.getbufsize()
+    with pytest.raises(ZeroDivisionError), scratch.inner_loops(100):
+        assert np.getbufsize() == 112
+        _ = 1 / 0
+    assert np.getbufsize() == before
+
+
+def test_a_call_as_large_as_several_chunks_is_its_parts() -> None:
+    """The oracle's chunks of f32 and f64, the last one shorter."""
+    for name in ("v_mfma_f32_16x16x4_f32", "v_mfma_f64_4x4x4_4b_f64"):
+        i = gpuemu.instruction(name, "gfx942")
+        rng = np.random.default_rng(7)
+        images = [
+            i.pack(n, rng.standard_normal((600, *i.shape(n))).astype(i.operand_format(n).dtype))
+            for n in "ABC"
+        ]
+        d = gpuemu.execute(i, *images, backend="numpy")
+        parts = [
+            gpuemu.execute(i, *(x[n : n + 50] for x in images), backend="numpy")
+            for n in range(0, 600, 50)
+        ]
+        assert np.array_equal(d, np.concatenate(parts))

@@ -15,8 +15,9 @@ from .. import registers
 from ..instructions import Instruction
 from ..models import Model
 from ..modifiers import Modifiers
-from . import aligned, exact, fma, integer, pairwise
+from . import aligned, doubles, exact, fma, fma64, integer, pairwise
 from .products import Products
+from .values import bits64
 
 Array = np.ndarray[Any, Any]
 
@@ -29,7 +30,8 @@ _DOT: dict[str, Callable[..., Array]] = {
 }
 
 # Outputs worked on at a time: their intermediate arrays stay in the processor's cache.
-CHUNK = 1 << 15
+CHUNK, CHUNK_FMA = 1 << 15, 1 << 16
+WAVES_F64 = 256  # wavefronts at a time: the length of inner loops
 
 
 def execute(
@@ -54,8 +56,11 @@ def execute(
     -------
     uint32 array (waves, vgprs, 64)
     """
+    if model.output == "f64":
+        return _execute_f64(instruction, m, a, b, c)
     waves = a.shape[0]
-    step = max(1, CHUNK // (instruction.M * instruction.N * instruction.blocks))
+    chunk = CHUNK_FMA if model.algorithm == "fma" else CHUNK
+    step = max(1, chunk // (instruction.M * instruction.N * instruction.blocks))
     d = np.empty((waves, instruction.vgprs["D"], registers.LANES), np.uint32)
     for first in range(0, waves, step):
         part = slice(first, first + step)
@@ -68,6 +73,18 @@ def execute(
             scales = scale_codes(scale_a[part], scale_b[part], instruction, m)
         D = matrix_dot(instruction, model, m, A, B, C, chosen, scales)
         d[part] = registers.scatter(instruction, "D", D, m)
+    return d
+
+
+def _execute_f64(instruction: Instruction, m: Modifiers, a: Array, b: Array, c: Array) -> Array:
+    """Run an f64 instruction, whose only model is "fma"."""
+    d = np.empty((len(a), instruction.vgprs["D"], registers.LANES), np.uint32)
+    for first in range(0, len(a), WAVES_F64):
+        part = slice(first, first + WAVES_F64)
+        images = (("A", a[part]), ("B", b[part]), ("C", c[part]))
+        with np.errstate(all="ignore"):
+            D = fma64.chain(*(doubles.gather(instruction, name, x, m) for name, x in images))
+        d[part] = doubles.scatter(instruction, bits64(D), m)
     return d
 
 

@@ -93,6 +93,6 @@ def bits64(values: Array) -> Array:
 
 
 def _bits(values: Array, nan: np.unsignedinteger[Any]) -> Array:
-    bits = np.ascontiguousarray(values).view(nan.dtype)
+    bits = (values if values.flags.forc else values.copy()).view(nan.dtype)
     missing = np.isnan(values)
     return np.where(missing, nan, bits) if missing.any() else bits

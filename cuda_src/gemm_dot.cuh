@@ -7,7 +7,7 @@
 
 // The facts of a fused sum; see TensorCore in gpuemu/gemm/instructions.py.
 struct GemmRule {
-  int group, fraction, zero_exponent, output_fraction, least_a, least_b;
+  int group, fraction, zero_exponent, output_fraction, least_a, least_b, through_f16;
 };
 
 struct GemmInteger32 {
@@ -90,14 +90,21 @@ HD i64 gemm_cut(u64 significand, int weight, int unit, bool negative) {
   return negative ? -(i64)magnitude : (i64)magnitude;
 }
 
+// Which products of a group are added together: all of them, or two of every four along k.
+struct GemmSome {
+  int count, half;  // half: -1 for all, 0 for the lower two, 1 for the upper two
+  HD int operator()(int i) const { return half < 0 ? i : i / 2 * 4 + i % 2 + 2 * half; }
+};
+
 // Infinities and NaNs, by IEEE rules; returns whether there are any.
-HD bool gemm_special_sum(float acc, const float* a, const float* b, int group, float* result) {
+HD bool gemm_special_sum(float acc, const float* a, const float* b, GemmSome some, float* result) {
   bool special = acc - acc != 0;
   float sum = special ? acc : 0.0f;
-  for (int i = 0; i < group; i++) {
-    if (a[i] - a[i] == 0 && b[i] - b[i] == 0) continue;
+  for (int i = 0; i < some.count; i++) {
+    float x = a[some(i)], y = b[some(i)];
+    if (x - x == 0 && y - y == 0) continue;
     special = true;
-    sum = add_f32(sum, mul_f32(a[i], b[i]));
+    sum = add_f32(sum, mul_f32(x, y));
   }
   if (special) *result = sum;
   return special;
@@ -109,18 +116,26 @@ struct GemmFused {
   using Acc = float;  // a half is held as its value
 
   static HD void step(Acc& acc, const Operand* a, const Operand* b, GemmRule rule) {
-    if (gemm_special_sum(acc, a, b, rule.group, &acc)) return;
+    if (!rule.through_f16) return add(acc, a, b, rule, GemmSome{rule.group, -1});
+    Acc total = 0;
+    add(total, a, b, rule, GemmSome{rule.group / 2, 0});
+    add(total, a, b, rule, GemmSome{rule.group / 2, 1});
+    acc = add_f32(total, acc);
+  }
+
+  static HD void add(Acc& acc, const Operand* a, const Operand* b, GemmRule rule, GemmSome some) {
+    if (gemm_special_sum(acc, a, b, some, &acc)) return;
     GemmTerm c = gemm_term(acc, HALF ? -14 : -126);
     int top = c.significand ? c.aligned : rule.zero_exponent;
-    for (int i = 0; i < rule.group; i++) {
-      GemmTerm x = gemm_term(a[i], rule.least_a), y = gemm_term(b[i], rule.least_b);
+    for (int i = 0; i < some.count; i++) {
+      GemmTerm x = gemm_term(a[some(i)], rule.least_a), y = gemm_term(b[some(i)], rule.least_b);
       top =
           max_of(top, x.significand && y.significand ? x.aligned + y.aligned : rule.zero_exponent);
     }
     int unit = top - rule.fraction;
     i64 sum = gemm_cut(c.significand, c.exponent - 23, unit, c.negative);
-    for (int i = 0; i < rule.group; i++) {
-      GemmTerm x = gemm_term(a[i], rule.least_a), y = gemm_term(b[i], rule.least_b);
+    for (int i = 0; i < some.count; i++) {
+      GemmTerm x = gemm_term(a[some(i)], rule.least_a), y = gemm_term(b[some(i)], rule.least_b);
       sum += gemm_cut(x.significand * y.significand, x.exponent + y.exponent - 46, unit,
                       x.negative != y.negative);
     }

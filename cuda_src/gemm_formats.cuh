@@ -121,6 +121,7 @@ HD double gemm_float_value(int format, const void* memory, i64 index) {
   }
 }
 
+// An operand has at most a quarter of the accumulator's 64 bits.
 HD u64 gemm_integer_value(int format, const void* memory, i64 index) {
   switch (format) {
     case GEMM_I8:
@@ -129,14 +130,8 @@ HD u64 gemm_integer_value(int format, const void* memory, i64 index) {
       return ((const u8*)memory)[index];
     case GEMM_I16:
       return (u64)(i64)((const i16*)memory)[index];
-    case GEMM_U16:
-      return ((const u16*)memory)[index];
-    case GEMM_I32:
-      return (u64)(i64)((const i32*)memory)[index];
-    case GEMM_U32:
-      return ((const u32*)memory)[index];
     default:
-      return ((const u64*)memory)[index];
+      return ((const u16*)memory)[index];
   }
 }
 

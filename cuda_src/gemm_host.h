@@ -70,7 +70,8 @@ extern "C" int gemm_host_run(const void* a, const void* b, const void* c, void* 
   p.b = GemmView{(int)x[10], x[11], (int)x[12]};
   p.c = GemmView{p.c_format, x[13], (int)x[14]};
   p.d = GemmView{p.c_format, x[15], (int)x[16]};
-  p.rule = GemmRule{(int)x[17], (int)x[18], (int)x[19], (int)x[20], (int)x[21], (int)x[22]};
+  p.rule =
+      GemmRule{(int)x[17], (int)x[18], (int)x[19], (int)x[20], (int)x[21], (int)x[22], (int)x[23]};
   p.scale = GemmScale{{factors[0], factors[1]}, {factors[2], factors[3]}};
   bool half = p.c_format == GEMM_F16;
   if (p.kind == GEMM_INTEGER && gemm_bytes(p.c_format) == 4)

@@ -57,7 +57,8 @@ struct GemmPlain {
   // Rows and columns beyond the tile repeat the last one, so that no thread diverges; they are not
   // stored.
   __device__ __forceinline__ void run(const Operand* a, const Operand* b, int k, int thread) {
-    constexpr GemmRule rule{GROUP, FRACTION, ZERO_EXPONENT, OUTPUT_FRACTION, LEAST_A, LEAST_B};
+    constexpr GemmRule rule{GROUP,   FRACTION, ZERO_EXPONENT, OUTPUT_FRACTION,
+                            LEAST_A, LEAST_B,  THROUGH_F16};
     int row = thread / GRID_N, column = thread % GRID_N;
     for (int at = 0; at < k; at += GROUP) {
 #pragma unroll UNROLL_ROWS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from ..errors import GpuemuError
 from ..gemm.arithmetic import Arithmetic
 from ..gemm.elements import ELEMENTS, Element
 from ..gemm.instructions import FP8, TENSOR_CORES, TensorCore, tensor_core
-from ..gemm.oracle import fused, fused_sum
+from ..gemm.oracle import fused
 from ..mfma import execute, models
 from ..mfma.instructions import Instruction
 from .images import Images
@@ -35,13 +35,11 @@ class TensorCoreModel:
         Of A and B.
     core : TensorCore
         Its row of published facts.
-    sum : function (A (M, K), B (K, N), C (M, N), types, arithmetic of a link) -> D, all float64
     """
 
     name: str
     formats: tuple[str, ...]
     core: TensorCore
-    sum: Callable[[Array, Array, Array, Types, Arithmetic], Array] = fused
 
     def __call__(self, A: Array, B: Array, C: Array, types: Types) -> Array:
         """Return D (M, N) as float64."""
@@ -52,32 +50,17 @@ class TensorCoreModel:
             fraction=self.core.fraction,
             zero_exponent=self.core.zero_exponent_f32,
             output_fraction=self.core.output_fraction,
+            through_f16=self.core.through_f16,
         )
         with np.errstate(invalid="ignore", over="ignore", under="ignore"):
-            return self.sum(A, B, C, types, how)
+            return fused(A, B, C, types, how)
 
 
-def through_f16(A: Array, B: Array, C: Array, types: Types, how: Arithmetic) -> Array:
-    """Return D of 8-bit floats that the compiler turns into two f16 instructions.
-
-    The first takes the lower two of every four k and starts from zero, the second takes the upper
-    two; C is added last, in binary32.
-    """
-    half = np.arange(A.shape[1]) % 4 < 2
-    f16 = (ELEMENTS["f16"], ELEMENTS["f16"], types[2])
-    total = np.zeros_like(C)
-    for chosen in (half, ~half):
-        total = fused_sum(A[:, chosen], B[chosen], total, f16, how)
-    return (total.astype(np.float32) + C.astype(np.float32)).astype(np.float64)
-
-
-# The facts are those of `gemm.instructions`. That mma.sync of 8-bit floats goes through f16 from
-# Hopper on is read off the machine code that NVRTC 13 makes of it.
 KNOWN = (
     TensorCoreModel("tensor_core_sm80", WIDE, TENSOR_CORES[800]),
     TensorCoreModel("tensor_core_sm90", WIDE, TENSOR_CORES[900]),
     TensorCoreModel("tensor_core_sm89_fp8", FP8, tensor_core(890, (FP8[0], FP8[0], "f32"))),
-    TensorCoreModel("tensor_core_sm90_fp8", FP8, TENSOR_CORES[900], through_f16),
+    TensorCoreModel("tensor_core_sm90_fp8", FP8, tensor_core(900, (FP8[0], FP8[0], "f32"))),
     TensorCoreModel(
         "tensor_core_sm90_fp8_wgmma", FP8, tensor_core(900, (FP8[0], FP8[0], "f32"), wgmma=True)
     ),

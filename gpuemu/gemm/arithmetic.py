@@ -27,6 +27,8 @@ class Arithmetic:
         Products of a fused sum; 1 for a chain.
     fraction, zero_exponent, output_fraction : int
         As in `TensorCore`; 0 where not fused.
+    through_f16 : bool
+        As in `TensorCore`.
     published : bool
         Whether bits are known to be those of the target: integers, FMA chains and published models.
     """
@@ -37,6 +39,7 @@ class Arithmetic:
     fraction: int = 0
     zero_exponent: int = 0
     output_fraction: int = 0
+    through_f16: bool = False
     published: bool = True
 
 
@@ -71,5 +74,6 @@ def arithmetic(d: Traits) -> Arithmetic:
         core.fraction,
         zero,
         10 if half else core.output_fraction,
+        core.through_f16,
         core.published,
     )

@@ -9,7 +9,7 @@ truncated to `fraction` bits, added exactly, and the sum is rounded once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 FP8 = ("f8e4m3fn", "f8e5m2")
 
@@ -77,8 +77,12 @@ class TensorCore:
     output_fraction : int
         Fraction bits of an f32 result, which is truncated; f16 results round to nearest even.
     published : bool
-        Whether the published model covers this very architecture; else its nearest relative is
-        assumed.
+        Whether the published model, or a measurement, covers this very architecture; else its
+        nearest relative is assumed.
+    through_f16 : bool
+        Whether an instruction of 8-bit floats is two of f16: one starts from zero and takes the
+        products of k modulo 4 below 2, the other goes on from there with the rest; the addend comes
+        last, in f32, rounded to nearest.
     """
 
     fraction: int
@@ -87,6 +91,7 @@ class TensorCore:
     zero_exponent_f16: int
     output_fraction: int = 23
     published: bool = True
+    through_f16: bool = False
 
 
 _AMPERE = (24, 16, -132, -20)
@@ -107,12 +112,12 @@ TENSOR_CORES: dict[int, TensorCore] = {
     1210: TensorCore(*_HOPPER, published=False),
 }
 
-# 8-bit floats where they differ from the rows above. For mma.sync on 9.x and 10.x nothing is
-# published: the 16-bit row is assumed.
-_FP8_MMA = {
-    890: TensorCore(13, 16, -132, -20, output_fraction=13),
-    900: TensorCore(*_HOPPER, published=False),
-    1000: TensorCore(*_HOPPER, published=False),
+# 8-bit floats where they differ from the rows above. On 9.0 to 11.0 the compiler makes two f16
+# instructions of mma.sync: read off the machine code, and measured on an H200 with C of f32. How C
+# of f16 is added there is unknown: the 16-bit row is assumed.
+_FP8_MMA = {890: TensorCore(13, 16, -132, -20, output_fraction=13)} | {
+    arch: TensorCore(*_HOPPER, published=arch == 900, through_f16=True)
+    for arch in (900, 1000, 1030, 1070, 1100)
 }
 _FP8_WGMMA = TensorCore(13, 32, -133, -21, output_fraction=13)
 
@@ -130,6 +135,10 @@ def find_instruction(
 
 def tensor_core(arch: int, precision: tuple[str, str, str], wgmma: bool = False) -> TensorCore:
     """Return how the tensor cores of an architecture add floats of a precision."""
+    if precision[0] in FP8 and wgmma:
+        return _FP8_WGMMA
     if precision[0] in FP8:
-        return _FP8_WGMMA if wgmma else _FP8_MMA.get(arch, TENSOR_CORES[arch])
+        row = _FP8_MMA.get(arch, TENSOR_CORES[arch])
+        known = precision[2] != "f16" or not row.through_f16
+        return row if known else replace(row, through_f16=False, published=False)
     return TENSOR_CORES[arch]

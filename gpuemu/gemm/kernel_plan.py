@@ -78,8 +78,10 @@ class Plan:
 def rule(call: GemmCall) -> tuple[int, ...]:
     """Return the numbers of GemmRule: those of a fused sum."""
     how = call.how
-    least = (LEAST_EXPONENT.get(x.element.name, 0) for x in (call.a, call.b))
-    return how.group, how.fraction, how.zero_exponent, how.output_fraction, *least
+    names = ("f16", "f16") if how.through_f16 else (call.a.element.name, call.b.element.name)
+    least = (LEAST_EXPONENT.get(name, 0) for name in names)
+    facts = (how.group, how.fraction, how.zero_exponent, how.output_fraction)
+    return *facts, *least, int(how.through_f16)
 
 
 def view(x: Matrix) -> tuple[int, int, int]:
@@ -125,10 +127,11 @@ def _same_sums(call: GemmCall, instruction: Instruction, sm: int) -> bool:
     core = tensor_core(sm, names)
     group = min(instruction.shape[2], core.group_bytes // call.descriptor.precision.a.bytes)
     output = 10 if call.target.name == "f16" else core.output_fraction
-    same = (group, core.fraction, output) == (
+    same = (group, core.fraction, output, core.through_f16) == (
         call.how.group,
         call.how.fraction,
         call.how.output_fraction,
+        call.how.through_f16,
     )
     # Unpublished arithmetic is believed only on the very architecture that was asked for.
     return same and ((core.published and call.how.published) or sm == target_sm)
@@ -256,6 +259,7 @@ def plan(call: GemmCall, sm: int, shared_limit: int, launch: Dim3 | None = None)
         "VECTOR": int(_vectorizes(call, chosen, slab)),
         **constants,
     }
-    names = ("GROUP", "FRACTION", "ZERO_EXPONENT", "OUTPUT_FRACTION", "LEAST_A", "LEAST_B")
+    names = ["GROUP", "FRACTION", "ZERO_EXPONENT", "OUTPUT_FRACTION"]
+    names += ["LEAST_A", "LEAST_B", "THROUGH_F16"]
     defines |= zip(names, rule(call), strict=True)
     return Plan(defines, d.size[:2], block, shared, chosen)

@@ -190,9 +190,26 @@ def fused(
     a: Array, b: Array, acc: Array, types: tuple[Element, Element, Element], how: Arithmetic
 ) -> Array:
     """Return the accumulator after all groups along k."""
+    add = _sum_through_f16 if how.through_f16 else fused_sum
     for k in range(0, a.shape[1], how.group):
-        acc = fused_sum(a[:, k : k + how.group], b[k : k + how.group], acc, types, how)
+        acc = add(a[:, k : k + how.group], b[k : k + how.group], acc, types, how)
     return acc
+
+
+def _sum_through_f16(
+    a: Array, b: Array, acc: Array, types: tuple[Element, Element, Element], how: Arithmetic
+) -> Array:
+    """Return acc + sum of a group of products of 8-bit floats that go through two f16 sums.
+
+    The first takes the lower two of every four k and starts from zero, the second takes the upper
+    two; the accumulator is added last, in f32.
+    """
+    lower = np.arange(a.shape[1]) % 4 < 2
+    f16 = (ELEMENTS["f16"], ELEMENTS["f16"], types[2])
+    total = np.zeros_like(acc)
+    for chosen in (lower, ~lower):
+        total = fused_sum(a[:, chosen], b[chosen], total, f16, how)
+    return (total.astype(np.float32) + acc.astype(np.float32)).astype(np.float64)
 
 
 # --------------------------------------------------------------------------- the product

@@ -14,9 +14,10 @@ import hashlib
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import ml_dtypes
 import numpy as np
@@ -76,17 +77,33 @@ def _empty(shape: Any, dtype: Any) -> Array:
     return Array(np.full(count, 0xA5, np.uint8).view(dtype).reshape(shape))
 
 
+class Event:
+    """What stands for an event: kernels here end before their launch returns."""
+
+    def record(self) -> None:
+        self.seconds = time.perf_counter()
+
+    def synchronize(self) -> None:
+        assert self.seconds
+
+
 def _cupy(sm: int, shared: int) -> ModuleType:
     module: Any = ModuleType("cupy")
     attributes = {"MaxSharedMemoryPerBlockOptin": shared}
     device = SimpleNamespace(id=0, compute_capability=str(sm // 10), attributes=attributes)
-    module.cuda = SimpleNamespace(Device=lambda: device)
+    module.cuda = SimpleNamespace(
+        Device=lambda: device,
+        Event=Event,
+        get_elapsed_time=lambda start, stop: 1000 * (stop.seconds - start.seconds),
+    )
     module.ndarray, module.asarray, module.empty = Array, asarray, _empty
     return module  # type: ignore[no-any-return]
 
 
 class Program:
     """What stands for a loaded `gemm_tile`: one specialised program, run once a launch."""
+
+    attributes: ClassVar = {"num_regs": 40}
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -62,7 +62,8 @@ SimulatedDot::Operand fragment_element(int warp, int row, int k) {
 template <class Register>
 void simulated_mma(Register* d, const Register* a, const Register* b) {
   constexpr int WIDE = C_FORMAT == 6 ? 1 : MMA_K * gemm_bytes(A_FORMAT) / 16, HIGH = MMA_M / 8;
-  constexpr GemmRule rule{GROUP, FRACTION, ZERO_EXPONENT, OUTPUT_FRACTION, LEAST_A, LEAST_B};
+  constexpr GemmRule rule{GROUP,   FRACTION, ZERO_EXPONENT, OUTPUT_FRACTION,
+                          LEAST_A, LEAST_B,  THROUGH_F16};
   const int warp = own_thread() / 32, lane = own_thread() % 32;
   for (int i = 0; i < WIDE * HIGH; ++i) mma_a[warp][lane][i] = a[i];
   for (int i = 0; i < WIDE; ++i) mma_b[warp][lane][i] = b[i];

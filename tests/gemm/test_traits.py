@@ -146,7 +146,8 @@ def test_tensor_core_arithmetic_rows() -> None:
     }
     assert got == {750: (24, 16), 800: (24, 16), 900: (25, 32)}
     assert tensor_core(890, ("f8e4m3fn", "f8e4m3fn", "f32")).fraction == 13
-    assert not tensor_core(900, ("f8e4m3fn", "f8e4m3fn", "f32")).published
+    assert tensor_core(900, ("f8e4m3fn", "f8e4m3fn", "f32")).through_f16
+    assert not tensor_core(900, ("f8e4m3fn", "f8e4m3fn", "f16")).published
     assert tensor_core(900, ("f8e4m3fn", "f8e4m3fn", "f32"), wgmma=True).fraction == 13
 
 

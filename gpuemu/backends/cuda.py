@@ -8,6 +8,8 @@ source file, the options, the architecture and NVRTC's version, and loaded by Cu
 from __future__ import annotations
 
 import hashlib
+import threading
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -105,6 +107,9 @@ def _compile(source: str, defines: Defines, arch: str, want: str) -> bytes:
     return str(data).encode()
 
 
+_in_work: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+
+
 def cubin_path(source: str, defines: Defines | None = None, arch: str = "sm_90a") -> Path:
     """Return the cached binary of one source file for one architecture, compiled now if missing.
 
@@ -128,8 +133,9 @@ def cubin_path(source: str, defines: Defines | None = None, arch: str = "sm_90a"
     facts = (sources.digest(), source, sorted(defines.items()), arch, OPTIONS, nvrtc_version())
     key = hashlib.sha256(repr(facts).encode()).hexdigest()[:32]
     path = sources.cache_directory() / f"{source.removesuffix('.cu')}-{arch}-{key}.cubin"
-    if not path.is_file():
-        sources.store(path, _compile(source, defines, arch, "cubin"))
+    with _in_work[str(path)]:  # two threads that want one kernel compile it once
+        if not path.is_file():
+            sources.store(path, _compile(source, defines, arch, "cubin"))
     return path
 
 

@@ -112,6 +112,13 @@ def failure(campaign: Campaign, row: Row) -> dict[str, Any]:
     return facts
 
 
+def options(modifiers: dict[str, Any]) -> str:
+    """Return modifiers, or what else a configuration chooses, as they follow a name."""
+    from ..difftest.report.totals import modifiers_text
+
+    return f" {modifiers_text(modifiers)}" if modifiers else ""
+
+
 def show(
     facts: dict[str, Any],
     failures: list[dict[str, Any]],
@@ -135,9 +142,9 @@ def show(
         return
     out = console()
     for found in failures[:SHOWN]:
-        options = "".join(f" {name}:{value}" for name, value in found["modifiers"].items())
+        name = f"{found['instruction']} ({found['arch']}){options(found['modifiers'])}"
         out.print(
-            f"MISMATCH {found['instruction']} ({found['arch']}){options}, inputs {found['class']}",
+            f"MISMATCH {name}, inputs {found['class']}",
             style="bold red",
         )
         out.print(f"  {found['what']}")

@@ -14,7 +14,7 @@ from . import _diff_output as output
 from ._output import Json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ..difftest.campaign.campaign import Campaign
     from ..difftest.campaign.folder import Folder
@@ -43,21 +43,36 @@ def diff(
     reference: str = typer.Option(
         "numpy", help="What the subject is compared with; named likewise."
     ),
-    instruction: str = typer.Option("*", "--instruction", "-i", help="Shell pattern of the name."),
-    arch: str = typer.Option("*", "--arch", "-a", help="Pattern of the architecture."),
+    instruction: str = typer.Option(
+        "*",
+        "--instruction",
+        "-i",
+        help="Shell patterns of names, with commas between them. One that fits matrix "
+        "instructions means these alone; others are tfma_fp16 … (TFMA on tiles), tfma_bundle (its "
+        "machine code), emulated_f32_slices … (emulated GEMM). Everything: '*,tfma*,emulated*'.",
+    ),
+    arch: str = typer.Option(
+        "*",
+        "--arch",
+        "-a",
+        help="Pattern of the architecture: gfx908 …; of TFMA pto, pto-adr0080 and pto-core (the "
+        "contract's element types, all others, bundles); of emulated GEMM int8.",
+    ),
     input_class: list[str] = typer.Option(
         [], "--class", help="Input class; may be repeated. Default: all.", show_default=False
     ),
     modifiers: str = typer.Option(
-        "all", help="all: every legal combination in turn; none: only the default."
+        "all",
+        help="all: every legal combination of modifiers, or configurations in which every two "
+        "choices meet, in turn; none: only the default.",
     ),
     cases: int = typer.Option(
         None,
         "--cases",
         "-n",
         min=1,
-        help=f"Cases (wavefronts), spread over the instructions. Default: {CASES}, or no limit "
-        "with --seconds.",
+        help="Cases (wavefronts, tiles, products), spread over the instructions. Default: "
+        f"{CASES}, or no limit with --seconds.",
         show_default=False,
     ),
     seconds: float = typer.Option(
@@ -89,7 +104,8 @@ def diff(
     report: Path = typer.Option(None, help="Write an HTML report.", show_default=False),
     json: bool = Json,
 ) -> None:
-    """Compare two implementations of instructions on made-up inputs, bit for bit.
+    """Compare two implementations of instructions on made-up inputs, bit for bit: matrix
+    instructions, TFMA, and emulated GEMM.
 
     Cases depend on the seed alone. A failure prints a `gpuemu replay` line that repeats it
     anywhere. Exit code 1 after a mismatch. With --out, Ctrl-C or a crash loses nothing that was
@@ -98,11 +114,13 @@ def diff(
     from ..difftest import subjects
     from ..difftest.campaign import campaign as campaigns
     from ..difftest.campaign import drive, engine, folder
+    from ..difftest.catalogue import choose
 
     if resume is not None:
         _refuse_beside_resume(context)
         state = folder.Folder.open(resume)
     else:
+        rows = choose(instruction, arch)  # refused before any subject is looked for
         tested = subject or subjects.default()
         wanted = campaigns.Campaign(
             subject=tested,
@@ -122,10 +140,14 @@ def diff(
             else campaigns.BATCH,
         )
         wanted.plans()
+        for name in (tested, reference):
+            subjects.refuse(name, rows)
         state = folder.Folder(Path(), wanted)
     drive.side.cache_clear()
     for name in (state.campaign.subject, state.campaign.reference):
         drive.side(name, state.campaign.timeout)  # what cannot be loaded is said before all else
+    if save:
+        _refuse_to_save(plan.instruction for plan in state.campaign.plans())
     with contextlib.ExitStack() as stack:
         stack.callback(drive.side.cache_clear)
         kept: folder.Folder | None = None
@@ -151,6 +173,18 @@ def diff(
         raise typer.Exit(INTERRUPTED)
     if facts["failed_cases"]:
         raise typer.Exit(1)
+
+
+def _refuse_to_save(rows: Iterable[Any]) -> None:
+    from ..difftest.operation import ArrayOperation
+    from ..errors import BadValue
+
+    for row in rows:
+        if isinstance(row, ArrayOperation):
+            raise BadValue(
+                f"--save with {row.mnemonic}; vector files hold matrix instructions alone: a "
+                f"replay line, which @FILE takes too, repeats its cases"
+            )
 
 
 def _refuse_beside_resume(context: typer.Context) -> None:

@@ -6,10 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ._diff_output import options
 from ._output import Json, console, print_json, table
 
 if TYPE_CHECKING:
     from ..difftest.cases import Case
+
+
+MOST_WORDS = 24  # that are shown
 
 
 def register(app: typer.Typer) -> None:
@@ -60,6 +64,23 @@ def replay(
         raise typer.Exit(1)
 
 
+def _words(case: Case) -> Any:
+    from ..difftest.operation import ArrayOperation
+
+    if not isinstance(case.instruction, ArrayOperation):
+        made = table("Operand", "VGPR", "Lane", "Word", right=("VGPR", "Lane"))
+        for name, vgpr, lane, word in case.words or ():
+            made.add_row(name, str(vgpr), str(lane), f"{word:08X}")
+        return made
+    made = table("Operand", "Index", "Bits")
+    for name, items in _facts(case)["inputs"].items():
+        if name in case.instruction.described:
+            continue
+        for at, bits in items.items():
+            made.add_row(name, at.replace(":", ", "), bits)
+    return made
+
+
 def _facts(case: Case) -> dict[str, Any]:
     import json
 
@@ -67,13 +88,16 @@ def _facts(case: Case) -> dict[str, Any]:
 
 
 def _print(case: Case, difference: str, subject: str, reference: str) -> None:
+    from ..difftest.operation import ArrayOperation
+
     out = console()
     i = case.instruction
-    options = "".join(f" {name}:{value}" for name, value in case.modifiers.non_default().items())
-    out.print(f"{i.mnemonic} ({i.arch}){options}: {subject} against {reference}", style="bold")
-    if case.words is not None and len(case.words) <= 24:
-        made = table("Operand", "VGPR", "Lane", "Word", right=("VGPR", "Lane"))
-        for name, vgpr, lane, word in case.words:
-            made.add_row(name, str(vgpr), str(lane), f"{word:08X}")
-        out.print(made)
+    name = f"{i.mnemonic} ({i.arch}){options(case.modifiers.non_default())}"
+    out.print(f"{name}: {subject} against {reference}", style="bold")
+    if isinstance(i, ArrayOperation):
+        text = i.describe(case.images(), case.modifiers)
+        if text:
+            out.print(text)
+    if case.words is not None and len(case.words) <= MOST_WORDS:
+        out.print(_words(case))
     out.print(difference or "all bits equal", style="bold red" if difference else "")

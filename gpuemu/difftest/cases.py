@@ -1,77 +1,61 @@
 """Cases: which modifiers, which input class, which number; and the JSON text that repeats one.
 
-Case n of an instruction takes input class n modulo the number of classes. Its modifiers come from
+Case n of an operation takes input class n modulo the number of classes. Its modifiers come from
 the list of all legal ones, in an order that reaches every pair of class and modifiers before any
 comes again; where modifiers move lanes, every other turn has the default ones.
 """
 
 from __future__ import annotations
 
-import difflib
-import itertools
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import BadFile, BadValue, UnknownInstruction
-from ..mfma import modifiers as mods
-from ..mfma.instructions import ARCHITECTURES, Instruction, instruction, instructions
-from ..mfma.modifiers import Modifiers
-from ..mfma.registers import LANES
-from .generators import CLASSES, InputClass, classes_for
-from .images import Images, images
+from ..errors import BadFile
+from .catalogue import Row, find, operation_of
+from .files import check_fields, json_object
+from .generators import InputClass
+from .matrix_cases import empty_images, select, sweep
+from .operation import ArrayOperation, Arrays, Operation
+from .streams import Array
 
-Array = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from .campaign.pieces import Outcome, Piece
+    from .subject import Subject
 
-
-def sweep(i: Instruction) -> tuple[Modifiers, ...]:
-    """Return every set of modifiers that `strict` allows, the default first.
-
-    >>> len(sweep(instruction("v_mfma_f32_4x4x1_16b_f32", "gfx942")))
-    248
-    """
-    rules = i.modifiers
-    if rules.cbsz == "broadcast":
-        lanes = [(c, a) for c in range(rules.cbsz_max + 1) for a in range(1 << c)]
-    elif rules.cbsz == "index-set":
-        lanes = list(itertools.product(range(rules.cbsz_max + 1), range(rules.abid_max + 1)))
-    else:
-        lanes = [(c, 0) for c in range(rules.cbsz_max + 1)] if rules.cbsz == "format" else [(0, 0)]
-    bytes_ = list(itertools.product(range(4), repeat=2)) if i.kind == "mfma_scale" else [(0, 0)]
-    return tuple(
-        mods.check(i, cbsz=cbsz, abid=abid, blgp=blgp, op_sel=op_sel)
-        for op_sel, (cbsz, abid), blgp in itertools.product(
-            bytes_, lanes, range(rules.blgp_max + 1)
-        )
-    )
+Word = tuple[Any, ...]  # operand or result, its indices, the item's bits
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The cases of one instruction under one seed.
+    """The cases of one operation under one seed.
 
     Attributes
     ----------
-    instruction : Instruction
+    instruction : Instruction or ArrayOperation
     seed : int
     classes : tuple of InputClass
-    modifiers : tuple of Modifiers
+    modifiers : tuple of Modifiers, or of Configuration
     """
 
-    instruction: Instruction
+    instruction: Any
     seed: int
     classes: tuple[InputClass, ...]
-    modifiers: tuple[Modifiers, ...]
+    modifiers: tuple[Any, ...]
+
+    @property
+    def operation(self) -> Operation:
+        """Return what the cases are cases of."""
+        return operation_of(self.instruction)
 
     def places(self, numbers: Array) -> tuple[Array, Array]:
         """Return the classes and the modifiers of cases, int64, as positions in their lists."""
         turn, cls = np.divmod(numbers.astype(np.int64), len(self.classes))
         step = round(len(self.modifiers) * 0.618)
-        rules = self.instruction.modifiers
-        if rules.blgp != "lanes" and rules.cbsz != "broadcast":
+        if not self.operation.moves_lanes:
             return cls, (turn + cls * step) % len(self.modifiers)
         # Moved lanes break up what a class has put together: every other turn leaves them alone.
         return cls, np.where(turn % 2 == 0, 0, (turn // 2 + cls * step) % len(self.modifiers))
@@ -88,73 +72,97 @@ class Plan:
             self.instruction, self.modifiers[modifiers], self.classes[cls].name, self.seed, number
         )
 
+    def outputs(self, m: Any) -> int:
+        """Return how many outputs of one case are compared."""
+        return self.operation.outputs(m)
+
+    def run(
+        self, todo: Iterable[Piece], subject: Subject, reference: Subject, **options: Any
+    ) -> list[Outcome]:
+        """Run pieces of the plan; options as `engine.run` has them."""
+        if isinstance(self.instruction, ArrayOperation):
+            from .campaign import arrays_engine
+
+            return arrays_engine.run(self, todo, subject, reference, **options)
+        from .campaign import engine
+
+        return engine.run(self, todo, subject, reference, **options)
+
 
 def plan(
-    i: Instruction, seed: int = 0, classes: tuple[str, ...] = (), *, only_default: bool = False
+    i: Row, seed: int = 0, classes: tuple[str, ...] = (), *, only_default: bool = False
 ) -> Plan:
-    """Return the plan of an instruction over the named classes (all that apply, where none is
+    """Return the plan of an operation over the named classes (all that apply, where none is
     named).
     """
-    unknown = [name for name in classes if name not in CLASSES]
-    if unknown:
-        raise BadValue(f"input class {unknown[0]!r}; legal: {', '.join(CLASSES)}")
-    chosen = tuple(CLASSES[name] for name in classes) or classes_for(i)
-    modifiers = sweep(i)
+    found = operation_of(i)
+    chosen, modifiers = found.named(classes), found.sweep()
     return Plan(i, seed, chosen, modifiers[:1] if only_default else modifiers)
 
 
 @dataclass(frozen=True)
 class Case:
-    """One case: an instruction, its modifiers, and either a place in the random inputs or the
-    inputs themselves.
+    """One case: an operation, its modifiers, and either a place in the random inputs or the inputs
+    themselves.
 
     Attributes
     ----------
-    instruction : Instruction
-    modifiers : Modifiers
+    instruction : Instruction or ArrayOperation
+    modifiers : Modifiers or Configuration
     cls : str
         Input class; "" where `words` holds the inputs.
     seed, number : int
-    words : tuple of (operand, VGPR, lane, word), optional
-        The words that are not zero; those of operand "d" are the expected output.
+    words : tuple of (operand, index, …, bits), optional
+        The items that are not zero, of a register image (operand, VGPR, lane, word); those of
+        results ("d") are the expected output.
     """
 
-    instruction: Instruction
-    modifiers: Modifiers
+    instruction: Any
+    modifiers: Any
     cls: str = ""
     seed: int = 0
     number: int = 0
-    words: tuple[tuple[str, int, int, int], ...] | None = None
+    words: tuple[Word, ...] | None = None
 
-    def images(self) -> Images:
-        """Return the operands, uint32 arrays (1, vgprs, 64)."""
+    @property
+    def operation(self) -> Operation:
+        """Return what it is a case of."""
+        return operation_of(self.instruction)
+
+    def images(self) -> Arrays:
+        """Return the operands, arrays (1, …)."""
         if self.words is None:
-            cls = CLASSES[self.cls]
-            return images(self.instruction, self.modifiers, cls, self.seed, np.array([self.number]))
-        found = empty_images(self.instruction, self.modifiers)
-        for name, vgpr, lane, word in self.words:
-            if name != "d":
-                found[name][0, vgpr, lane] = word
-        return found
+            (cls,) = self.operation.named((self.cls,))
+            numbers = np.array([self.number])
+            return self.operation.operands(self.modifiers, cls, self.seed, numbers)
+        return _filled(self.operation.empty(self.modifiers), self.words)
 
-    def expected(self) -> Array | None:
-        """Return the expected D, uint32 (1, vgprs, 64), where the case has its own."""
-        if self.words is None or all(name != "d" for name, _, _, _ in self.words):
+    def expected(self) -> Any:
+        """Return the expected results where the case has its own: D, uint32 (1, vgprs, 64), or
+        arrays by name.
+        """
+        empty = self.operation.results(self.modifiers)
+        if self.words is None or all(word[0] not in empty for word in self.words):
             return None
-        d = np.zeros((1, self.instruction.vgprs["D"], LANES), np.uint32)
-        for name, vgpr, lane, word in self.words:
-            if name == "d":
-                d[0, vgpr, lane] = word
-        return d
+        found = _filled(empty, self.words)
+        return found if isinstance(self.instruction, ArrayOperation) else found["d"]
 
-    def with_images(self, found: Images) -> Case:
+    def with_images(self, found: Arrays) -> Case:
         """Return the case with its inputs written out."""
         words = tuple(
-            (name, int(vgpr), int(lane), int(image[0, vgpr, lane]))
+            (name, *map(int, at), int(image[(0, *at)]))
             for name, image in sorted(found.items())
-            for vgpr, lane in np.argwhere(image[0])
+            for at in np.argwhere(image[0])
         )
         return Case(self.instruction, self.modifiers, words=words)
+
+    def rank(self) -> tuple[bool, int, int]:
+        """Return how plain the case is: default modifiers, then the order of the classes, then
+        the number.
+        """
+        names = [cls.name for cls in self.operation.named(())]
+        at = names.index(self.cls) if self.cls in names else len(names)
+        return bool(self.modifiers.non_default()), at, self.number
 
     def to_json(self, **more: object) -> str:
         """Return the case as one line of JSON; `more` adds fields, such as the subject."""
@@ -167,38 +175,39 @@ class Case:
         if self.words is None:
             facts |= {"class": self.cls, "seed": self.seed, "case": self.number}
         else:
+            shapes = self._shapes()
             inputs: dict[str, dict[str, str]] = {}
-            for name, vgpr, lane, word in self.words:
-                inputs.setdefault(name, {})[f"{vgpr}:{lane}"] = f"{word:08X}"
+            for name, *at, word in self.words:
+                text = f"{word:0{2 * shapes[name].dtype.itemsize}X}"
+                inputs.setdefault(name, {})[":".join(map(str, at))] = text
             facts["inputs"] = inputs
         return json.dumps(facts | more, separators=(",", ":"))
 
-
-def empty_images(i: Instruction, m: Modifiers) -> Images:
-    """Return operands of zeros, uint32 arrays (1, vgprs, 64)."""
-    vgprs = {
-        "a": i.operand_vgprs("A", m.cbsz, m.blgp),
-        "b": i.operand_vgprs("B", m.cbsz, m.blgp),
-        "c": i.vgprs["D"],
-    }
-    if i.sparse:
-        vgprs["idx"] = 1
-    if i.kind == "mfma_scale":
-        vgprs |= {"scale_a": 1, "scale_b": 1}
-    return {name: np.zeros((1, count, LANES), np.uint32) for name, count in vgprs.items()}
+    def _shapes(self) -> Arrays:
+        return self.operation.empty(self.modifiers) | self.operation.results(self.modifiers)
 
 
-_FIELDS = {
-    "instruction",
-    "arch",
-    "modifiers",
-    "class",
-    "seed",
-    "case",
-    "inputs",
-    "subject",
-    "reference",
+def _filled(empty: Arrays, words: Iterable[Word]) -> Arrays:
+    for name, *at, word in words:
+        if name in empty:
+            empty[name][(0, *at)] = word
+    return empty
+
+
+_FIELDS: dict[str, Any] = {
+    "instruction": str,
+    "arch": str,
+    "modifiers": dict,
+    "class": str,
+    "seed": int,
+    "case": int,
+    "inputs": dict,
+    "subject": str,
+    "reference": str,
 }
+
+
+_SIDES = ("subject", "reference")
 
 
 def from_json(text: str) -> tuple[Case, dict[str, str]]:
@@ -209,95 +218,50 @@ def from_json(text: str) -> tuple[Case, dict[str, str]]:
     BadFile
         Naming the field that is missing, unknown or wrong.
     """
-    try:
-        facts = json.loads(text)
-    except ValueError as error:
-        raise BadFile(f"replay text is no JSON: {error}") from None
-    if not isinstance(facts, dict):
-        raise BadFile(f"replay text is a JSON {type(facts).__name__}; legal: an object")
-    unknown = sorted(set(facts) - _FIELDS)
-    if unknown:
-        raise BadFile(f"replay field {unknown[0]!r}; legal: {', '.join(sorted(_FIELDS))}")
-    i = instruction(_field(facts, "instruction", str), _field(facts, "arch", str))
-    m = _modifiers(i, _field(facts, "modifiers", dict, {}))
-    more = {name: _field(facts, name, str) for name in ("subject", "reference") if name in facts}
+    where = "replay text"
+    facts = json_object(text, where)
+    needed = {"inputs"} if "inputs" in facts else {"class", "seed", "case"}
+    check_fields(facts, _FIELDS, where, required={"instruction", "arch"} | needed)
+    i = find(facts["instruction"], facts["arch"])
+    m = operation_of(i).check(facts.get("modifiers", {}))
+    more = {name: str(facts[name]) for name in _SIDES if name in facts}
     if "inputs" in facts:
-        return Case(i, m, words=_words(i, m, _field(facts, "inputs", dict))), more
-    cls = _field(facts, "class", str)
-    if cls not in CLASSES:
-        raise BadFile(f"replay field 'class': {cls!r}; legal: {', '.join(CLASSES)}")
-    number = _field(facts, "case", int)
-    if number < 0:
-        raise BadFile(f"replay field 'case': {number}; legal: 0 or more")
-    return Case(i, m, cls, _field(facts, "seed", int), number), more
+        return Case(i, m, words=_words(Case(i, m), facts["inputs"])), more
+    legal = operation_of(i).known_classes
+    if facts["class"] not in legal:
+        raise BadFile(f"{where}: field 'class' is {facts['class']!r}; legal: {', '.join(legal)}")
+    if facts["case"] < 0:
+        raise BadFile(f"{where}: field 'case' is {facts['case']}; legal: 0 or more")
+    return Case(i, m, facts["class"], facts["seed"], facts["case"]), more
 
 
-def _field(facts: dict[str, Any], name: str, kind: type, default: Any = None) -> Any:
-    value = facts.get(name, default)
-    if not isinstance(value, kind) or isinstance(value, bool):
-        raise BadFile(f"replay field {name!r}: {value!r}; legal: a JSON {kind.__name__}")
-    return value
-
-
-def _modifiers(i: Instruction, given: dict[str, Any]) -> Modifiers:
-    legal = set(vars(Modifiers())) | {"legality"}
-    unknown = sorted(set(given) - legal)
-    if unknown:
-        raise BadFile(
-            f"replay field 'modifiers': {unknown[0]!r}; legal: {', '.join(sorted(legal))}"
-        )
-    return mods.check(i, **given)
-
-
-def _words(
-    i: Instruction, m: Modifiers, given: dict[str, Any]
-) -> tuple[tuple[str, int, int, int], ...]:
-    shapes = {name: image.shape[1:] for name, image in empty_images(i, m).items()}
-    shapes["d"] = (i.vgprs["D"], LANES)
+def _words(case: Case, given: dict[str, Any]) -> tuple[Word, ...]:
+    shapes = case._shapes()
     words = []
     for name, places in given.items():
         if name not in shapes or not isinstance(places, dict):
             raise BadFile(
                 f"replay field 'inputs': {name!r}; legal: objects named {', '.join(shapes)}"
             )
+        shape, bits = shapes[name].shape[1:], 8 * shapes[name].dtype.itemsize
         for place, text in places.items():
             try:
-                vgpr, lane = (int(part) for part in place.split(":"))
+                at = tuple(int(part) for part in place.split(":") if part or shape)
                 word = int(text, 16)
             except (ValueError, TypeError, AttributeError):
                 raise BadFile(
-                    f'replay inputs of {name}: {place!r}: {text!r}; legal: "VGPR:LANE": "HEX"'
+                    f'replay inputs of {name}: {place!r}: {text!r}; legal: "INDEX:…": "HEX"'
                 ) from None
-            if not (0 <= vgpr < shapes[name][0] and 0 <= lane < LANES and 0 <= word < 1 << 32):
+            inside = len(at) == len(shape) and all(
+                0 <= x < n for x, n in zip(at, shape, strict=True)
+            )
+            if not (inside and 0 <= word < 1 << bits):
                 raise BadFile(
-                    f"replay inputs of {name}: {place} = {text} is outside {shapes[name]} words "
-                    f"of 32 bits"
+                    f"replay inputs of {name}: {place} = {text} is outside {shape} items of "
+                    f"{bits} bits"
                 )
-            words.append((name, vgpr, lane, word))
+            words.append((name, *at, word))
     return tuple(words)
-
-
-def select(pattern: str, arch: str, kinds: tuple[str, ...] = ()) -> tuple[Instruction, ...]:
-    """Return the instructions whose mnemonic, alias or builtin name fits a shell pattern, of
-    fitting architectures.
-
-    Raises
-    ------
-    UnknownInstruction, BadValue
-        Where none fits.
-    """
-
-    archs = [name for name in ARCHITECTURES if fnmatchcase(name, arch)]
-    if not archs:
-        raise BadValue(f"arch pattern {arch!r} fits none of {', '.join(ARCHITECTURES)}")
-    rows = [row for row in instructions() if row.arch in archs and (not kinds or row.kind in kinds)]
-    found = tuple(row for row in rows if any(fnmatchcase(name, pattern) for name in row.names))
-    if found:
-        return found
-    known = sorted({row.mnemonic for row in rows})
-    near = difflib.get_close_matches(pattern, known, n=3, cutoff=0.5)
-    hint = f"; near names: {', '.join(near)}" if near else "; `gpuemu list` shows all"
-    raise UnknownInstruction(f"no instruction of {', '.join(archs)} fits {pattern!r}{hint}")
 
 
 __all__ = ["Case", "Plan", "empty_images", "from_json", "plan", "select", "sweep"]

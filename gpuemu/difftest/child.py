@@ -17,10 +17,9 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from ..errors import BadValue
-from ..mfma.instructions import Instruction, instruction
-from ..mfma.modifiers import Modifiers
 from . import processes
-from .images import Images
+from .catalogue import Row, find
+from .operation import ArrayOperation, Arrays
 from .subject import Subject, SubjectFailed, SubjectHung, last_error
 
 START_TIMEOUT = 120.0  # seconds that importing the user's module may take
@@ -46,7 +45,7 @@ class Child:
         self._process: subprocess.Popen[bytes] | None = None
         self._start()
 
-    def __call__(self, i: Instruction, images: Images, m: Modifiers) -> Any:
+    def __call__(self, i: Row, images: Arrays, m: Any) -> Any:
         """Return what the callable returned, checked in its process.
 
         Raises
@@ -138,7 +137,9 @@ def load_callable(name: str) -> Subject:
     if not callable(function):
         raise BadValue(f"subject {name!r} is a {type(function).__name__}; legal: a callable")
 
-    def call(i: Instruction, images: Images, m: Modifiers) -> Any:
+    def call(i: Row, images: Arrays, m: Any) -> Any:
+        if isinstance(i, ArrayOperation):
+            return i.ask(function, images, m)
         own = dict(images)
         return function(i, own.pop("a"), own.pop("b"), own.pop("c"), **own, **m.non_default())
 
@@ -150,7 +151,7 @@ def _answer_one(subject: Subject, asked: Any) -> tuple[str, Any]:
     # Should the parent be gone and the callable hang, the kernel ends this process.
     signal.setitimer(signal.ITIMER_REAL, 2 * timeout + 10)
     try:
-        return "d", subject(instruction(mnemonic, arch), images, m)
+        return "d", subject(find(mnemonic, arch), images, m)
     except SubjectFailed as error:
         return "failed", str(error)
     except KeyboardInterrupt:

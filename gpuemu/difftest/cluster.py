@@ -156,7 +156,9 @@ def _local(count: int) -> Any:
             env["CUDA_VISIBLE_DEVICES"] = gpus[n % len(gpus)]
         options = {"nthreads": 1, "env": env, "silence_logs": logging.CRITICAL, **quiet}
         workers[n] = {"cls": Nanny, "options": options}
-    scheduler = {"cls": Scheduler, "options": {"port": 0, **quiet}}
+    # Without an address Dask's scheduler takes port 8787 even for no dashboard: one a machine.
+    ports = {"port": 0, "dashboard_address": ":0"}
+    scheduler = {"cls": Scheduler, "options": {**ports, **quiet}}
     return SpecCluster(workers=workers, scheduler=scheduler, silence_logs=logging.CRITICAL)
 
 

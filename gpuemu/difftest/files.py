@@ -1,9 +1,11 @@
-"""Reading the array files that users name: plain numbers, never Python objects."""
+"""Reading what users name: array files of plain numbers, and JSON objects with checked fields."""
 
 from __future__ import annotations
 
+import json
 import zipfile
 import zlib
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,3 +47,46 @@ def load_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
                 f"{path}: no readable .npy or .npz file of plain numbers: {name!r} is no array"
             )
     return found
+
+
+def json_object(text: str, where: str) -> dict[str, Any]:
+    """Return the object that a JSON text holds; raise `BadFile` where it is none."""
+    try:
+        facts = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BadFile(f"{where} is no JSON: {error}") from None
+    if not isinstance(facts, dict):
+        raise BadFile(f"{where} is a JSON {type(facts).__name__}; legal: an object")
+    return facts
+
+
+def check_fields(
+    facts: dict[str, Any],
+    kinds: Mapping[str, type | tuple[type, ...]],
+    where: str,
+    required: Collection[str] | None = None,
+) -> None:
+    """Raise `BadFile` unless an object has these fields, of these types, and no others.
+
+    Parameters
+    ----------
+    facts : dict
+    kinds : mapping of field to type, or to types
+    where : str
+        What the message begins with.
+    required : collection of str, optional
+        Fields that must be there; default: all.
+    """
+    needed = kinds if required is None else sorted(required)
+    for state, names in (
+        ("unknown", [name for name in facts if name not in kinds]),
+        ("missing", [name for name in needed if name not in facts]),
+    ):
+        if names:
+            raise BadFile(f"{where}: field {names[0]!r} is {state}; legal: {', '.join(kinds)}")
+    for name, value in facts.items():
+        kind = kinds[name]
+        # JSON's true and false are no integers.
+        if not isinstance(value, kind) or isinstance(value, bool):
+            legal = " or ".join(k.__name__ for k in (kind if isinstance(kind, tuple) else (kind,)))
+            raise BadFile(f"{where}: field {name!r} is {value!r}; legal: a JSON {legal}")

@@ -12,7 +12,7 @@ import numpy as np
 from ..mfma.instructions import Instruction
 from ..mfma.modifiers import Modifiers
 from ..mfma.registers import LANES
-from . import items
+from . import device_cases, items
 from .generators import InputClass
 from .spec import Spec
 from .streams import Array, Stream, key_of, namespace
@@ -81,9 +81,9 @@ def stored_layout(i: Instruction, matrix: str, **modifiers: Any) -> Array:
 
 
 @lru_cache(maxsize=1024)
-def _words(i: Instruction, matrix: str, cbsz: int, blgp: int) -> tuple[tuple[Array, Array], ...]:
+def _words(i: Instruction, matrix: str, cbsz: int, blgp: int) -> tuple[Array, Array]:
     """Return, slot by slot, the item (flat index) and its shift to the left of every word of a
-    register image; an item that a slot lacks has shift 32.
+    register image, int64 arrays (slots, words); an item that a slot lacks has shift 32.
     """
     fmt = i.operand_format(matrix, cbsz, blgp)
     vgprs = i.operand_vgprs(matrix, cbsz, blgp)
@@ -94,22 +94,33 @@ def _words(i: Instruction, matrix: str, cbsz: int, blgp: int) -> tuple[tuple[Arr
             parts[(vgpr + part) * LANES + lane].append((item, first - 32 * part))
     slots = max(map(len, parts))
     table = np.array([row + [(0, 32)] * (slots - len(row)) for row in parts])
-    return tuple((table[:, n, 0], table[:, n, 1]) for n in range(slots))
+    items, shifts = (np.ascontiguousarray(table[..., n].T) for n in range(2))
+    return items, shifts
+
+
+@lru_cache(maxsize=1024)
+def _words_on_device(
+    _device: int, i: Instruction, matrix: str, cbsz: int, blgp: int
+) -> tuple[Array, Array]:
+    import cupy
+
+    item, shift = _words(i, matrix, cbsz, blgp)
+    return cupy.asarray(item), cupy.asarray(shift)
 
 
 def pack(i: Instruction, matrix: str, bits: Array, *, cbsz: int = 0, blgp: int = 0) -> Array:
     """Return the register image, uint32 (n, vgprs, 64), of bits (n, blocks, rows, columns) as
     storage words of the format, in the array's own library.
     """
-    xp = namespace(bits)
     flat = bits.reshape(len(bits), -1)
-    slots = _words(i, matrix, cbsz, blgp)
-    words = xp.zeros((len(bits), len(slots[0][0])), np.uint32)
-    for item, shift in slots:
-        part = flat[:, xp.asarray(item)]
-        left = xp.asarray(np.maximum(shift, 0).astype(np.uint64))
-        right = xp.asarray(np.maximum(-shift, 0).astype(np.uint64))
-        words |= (part.astype(np.uint64) << left >> right).astype(np.uint32)
+    if namespace(bits) is not np:
+        tables = _words_on_device(bits.device.id, i, matrix, cbsz, blgp)
+        return device_cases.pack(flat, *tables).reshape(len(bits), -1, LANES)
+    items, shifts = _words(i, matrix, cbsz, blgp)
+    words = np.zeros((len(bits), items.shape[1]), np.uint32)
+    for item, shift in zip(items, shifts, strict=True):
+        left, right = (np.maximum(x, 0).astype(np.uint64) for x in (shift, -shift))
+        words |= (flat[:, item].astype(np.uint64) << left >> right).astype(np.uint32)
     return words.reshape(len(bits), -1, LANES)
 
 
@@ -132,9 +143,7 @@ def _sparse(spec: Spec, s: Stream, m: Modifiers, B: Array) -> tuple[Array, Array
     The other rows of B and the other index sets hold random bits that must not matter.
     """
     i, xp = spec.instruction, s.xp
-    idx = xp.zeros((s.count, 1, LANES), np.uint32)
-    for group in range(8):
-        idx |= s.choose(INDEX_PAIRS, 1, LANES).astype(np.uint32) << np.uint32(4 * group)
+    idx = _joined(s.choose(INDEX_PAIRS, 8, 1, LANES), 4)
     pairs = s.choose(INDEX_PAIRS, i.K // 4)
     for groups, bit in zip(*_index_fields(i, m.cbsz, m.abid), strict=True):
         first = xp.asarray(bit)
@@ -153,10 +162,18 @@ def _scales(s: Stream, cls: InputClass) -> Array:
     classes.
     """
     wild = cls.name in ("raw", "specials", "overflow")
-    image = s.xp.zeros((s.count, 1, LANES), np.uint32)
     plain = s.below(2, 1, 1) == 0
-    for byte in range(4):
-        code = s.below(256, 1, LANES) if wild else s.between(117, 137, 1, LANES)
-        code = code if wild else s.xp.where(plain, 127, code)
-        image |= code.astype(np.uint32) << np.uint32(8 * byte)
+    if wild:
+        return _joined(s.below(256, 4, 1, LANES), 8)
+    return _joined(s.xp.where(plain[:, None], 127, s.between(117, 137, 4, 1, LANES)), 8)
+
+
+def _joined(fields: Array, bits: int) -> Array:
+    """Return registers (n, 1, lanes) of fields (n, count, 1, lanes), the first field lowest."""
+    xp, count = namespace(fields), fields.shape[1]
+    shifts = xp.arange(0, count * bits, bits, dtype=np.uint32)[:, None, None]
+    parts = fields.astype(np.uint32) << shifts
+    image = parts[:, 0].copy()
+    for n in range(1, count):
+        image |= parts[:, n]
     return image

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..formats import Format
+from . import device_cases
 from .streams import Array, bits_of, exponent_of, namespace, power
 
 
@@ -28,12 +29,15 @@ def encode(fmt: Format, values: Array) -> Array:
     xp = namespace(values)
     if values.dtype.kind == "u":
         return values.astype(fmt.storage)
+    if fmt.bits == 64:
+        return values.view(np.uint64)
+    if xp is not np:
+        top = infinity(fmt) if fmt.infinities else None
+        return device_cases.encode(fmt, values, max_finite(fmt), top)
     if not fmt.is_float:
         half = 1 << (fmt.bits - 1)
         whole = xp.clip(xp.trunc(values), -half, half - 1).astype(np.int64)
         return (whole & ((1 << fmt.bits) - 1)).astype(fmt.storage)
-    if fmt.bits == 64:
-        return values.view(np.uint64)
     size = xp.minimum(xp.abs(values), 2.0 ** (fmt.emax + 1))
     exponent = xp.maximum(exponent_of(size), fmt.emin)
     steps = xp.floor(size * power(fmt.mantissa_bits - exponent)).astype(np.int64)

@@ -30,7 +30,8 @@ def format_of(i: Instruction, name: str, m: Modifiers) -> Format | None:
 def places(i: Instruction, operands: Images, m: Modifiers) -> list[Place]:
     """Return the items that are not neutral, of every operand; index registers have none.
 
-    Neutral is zero, and one of scales.
+    Neutral is zero, and one of scales. One register of all lanes comes after the other: halves of
+    the list are halves of K in all rows. Lane by lane, shrinking ends with twice the words.
     """
     found: list[Place] = []
     for name, image in operands.items():
@@ -38,10 +39,12 @@ def places(i: Instruction, operands: Images, m: Modifiers) -> list[Place]:
             continue
         fmt = format_of(i, name, m)
         bits = fmt.bits if fmt else SCALE_BITS
+        here: list[Place] = []
         for lane in np.flatnonzero((image[0] != neutral(name)).any(axis=0)):
             whole = _lane(image, int(lane)) ^ (0 if fmt else _lane(image * 0 + SCALE_WORD, 0))
             firsts = range(0, 32 * image.shape[1], bits)
-            found += [(name, int(lane), at, bits) for at in firsts if whole >> at & mask(bits)]
+            here += [(name, int(lane), at, bits) for at in firsts if whole >> at & mask(bits)]
+        found += sorted(here, key=lambda place: (place[2] // 32, place[1], place[2]))
     return found
 
 
@@ -84,18 +87,23 @@ def without(operands: Images, cleared: list[Place]) -> Images:
 
 def simpler(i: Instruction, operands: Images, m: Modifiers, place: Place) -> Iterator[Images]:
     """Yield operands in which one item is simpler: one, positive, of fewer bits."""
-    name, _, _, bits = place
+    name = place[0]
     fmt = format_of(i, name, m)
     if fmt is None:
         return  # scales are one, or stay
-    item = read(operands, place)
-    for option in dict.fromkeys(_options(fmt, item, bits)):
-        one = _one(fmt)
+    for option in simpler_codes(fmt, read(operands, place)):
+        changed = operands[name].copy()
+        write(changed, place, option)
+        yield operands | {name: changed}
+
+
+def simpler_codes(fmt: Format, item: int) -> Iterator[int]:
+    """Yield the codes of a format that are simpler than one: one, positive, of fewer bits."""
+    one = _one(fmt)
+    for option in dict.fromkeys(_options(fmt, item, fmt.bits)):
         less = (option.bit_count(), option) < (item.bit_count(), item)
         if option != item and option and (option == one or (less and item != one)):
-            changed = operands[name].copy()
-            write(changed, place, option)
-            yield operands | {name: changed}
+            yield option
 
 
 def _one(fmt: Format) -> int:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..errors import BadValue, GpuemuError
-from ..mfma.instructions import Instruction
-from ..mfma.modifiers import Modifiers
 from . import processes, vectors
+from .catalogue import Row
 from .files import load_arrays
-from .images import Images
+from .operation import ArrayOperation, Arrays
 from .subject import SubjectFailed, SubjectHung
 
 TAIL = 4096  # bytes of a program's standard error that are looked at
@@ -36,8 +38,8 @@ class Program:
             raise BadValue(f"subject {name!r} is no executable file")
         self.name, self.path, self.timeout = name, path, timeout
 
-    def __call__(self, i: Instruction, images: Images, m: Modifiers) -> Any:
-        """Return the array `d` of the program's answer.
+    def __call__(self, i: Row, images: Arrays, m: Any) -> Any:
+        """Return the array `d` of the program's answer, or its arrays by name.
 
         Raises
         ------
@@ -48,12 +50,17 @@ class Program:
         """
         with tempfile.TemporaryDirectory() as folder:
             given, answer = Path(folder) / "in.npz", Path(folder) / "out.npz"
-            vectors.save_inputs(given, i, m, images)
+            if isinstance(i, ArrayOperation):
+                _save_inputs(given, i, m, images)
+            else:
+                vectors.save_inputs(given, i, m, images)
             self._run([self.path, str(given), str(answer)], Path(folder) / "errors")
             try:
                 found = load_arrays(answer)
             except GpuemuError as error:
                 raise SubjectFailed(f"{self.name} wrote no answer: {error}") from None
+            if isinstance(i, ArrayOperation):
+                return found
             if "d" not in found:
                 names = ", ".join(found) or "none"
                 raise SubjectFailed(f"{self.name} wrote no array 'd', only {names}")
@@ -82,3 +89,11 @@ class Program:
                 lines = file.read().decode(errors="replace").strip().splitlines()
                 said = lines[-1] if lines else "nothing on its standard error"
                 raise SubjectFailed(f"{self.name} {processes.ending(code)}: {said}")
+
+
+def _save_inputs(path: Path, i: ArrayOperation, m: Any, operands: Arrays) -> None:
+    """Write the operands of an array operation, and its configuration as JSON in `header`."""
+    facts = {"instruction": i.mnemonic, "arch": i.arch, "modifiers": m.all()}
+    header: Any = np.array(json.dumps(facts))
+    with path.open("wb") as file:
+        np.savez(file, header=header, **operands)

@@ -1,56 +1,19 @@
-"""One batch of one instruction under one set of modifiers: run, compare bits, say what is wrong."""
+"""One batch of one operation under one set of modifiers: run, compare bits, say what is wrong."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ..mfma.instructions import Instruction
-from ..mfma.modifiers import Modifiers
+from . import array_results
 from .cases import Case
-from .images import Images
+from .catalogue import Row
+from .failures import Failure
+from .operation import ArrayOperation, Arrays, count_of, part_of
 from .streams import Array
 from .subject import Subject, SubjectFailed, SubjectHung
-
-
-@dataclass(frozen=True)
-class Failure:
-    """One failing case: where its first wrong register is, or what the subject did instead of an
-    answer.
-
-    Attributes
-    ----------
-    case : Case
-    registers : int
-        How many registers differ; 0 where there is no answer.
-    vgpr, lane : int
-    element : tuple of int
-        (block, row, column) of the matrix element in that register.
-    got, want : str
-        Hex bits of the element.
-    message : str
-        What went wrong, where there is no answer.
-    """
-
-    case: Case
-    registers: int = 0
-    vgpr: int = 0
-    lane: int = 0
-    element: tuple[int, ...] = ()
-    got: str = ""
-    want: str = ""
-    message: str = ""
-
-    def text(self) -> str:
-        """Return the failure in one line."""
-        if self.message:
-            return self.message
-        place = ",".join(map(str, self.element))
-        return (
-            f"D[{place}] (VGPR {self.vgpr}, lane {self.lane}): got {self.got}, want {self.want}; "
-            f"{self.registers} registers differ"
-        )
 
 
 def wrong_registers(i: Instruction, got: Array, want: Array, nan: str = "any") -> Array:
@@ -82,10 +45,10 @@ def _is_nan64(image: Array) -> Array:
 
 
 def check(
-    i: Instruction,
-    m: Modifiers,
+    i: Row,
+    m: Any,
     cases: list[Case],
-    operands: Images,
+    operands: Arrays,
     subject: Subject,
     reference: Subject,
     *,
@@ -98,24 +61,29 @@ def check(
     except SubjectFailed as error:
         at, message = first_without_answer(i, m, operands, subject, error)
         return [Failure(cases[at], message=message)], len(cases)
+    if isinstance(i, ArrayOperation):
+        bad = np.flatnonzero(array_results.cases(array_results.wrong(i, got, want, nan)))
+        parts = [(part_of(got, slice(n, n + 1)), part_of(want, slice(n, n + 1))) for n in bad]
+        found = [array_results.failure(cases[n], *x, nan) for n, x in zip(bad, parts, strict=True)]
+        return found, len(bad)
     wrong = wrong_registers(i, got, want, nan)
     bad = np.flatnonzero(wrong.any(axis=(1, 2)))
     return [failure(cases[n], got[n], want[n], wrong[n]) for n in bad], len(bad)
 
 
 def first_without_answer(
-    i: Instruction, m: Modifiers, operands: Images, subject: Subject, error: SubjectFailed
+    i: Row, m: Any, operands: Arrays, subject: Subject, error: SubjectFailed
 ) -> tuple[int, str]:
     """Return a case that the subject fails on by itself, found by halving, and its message.
 
     A subject that hangs is not asked again.
     """
-    first, last = 0, len(operands["a"])
+    first, last = 0, count_of(operands)
     while last - first > 1 and not isinstance(error, SubjectHung):
         middle = (first + last) // 2
         for low, high in ((first, middle), (middle, last)):
             try:
-                subject(i, {name: x[low:high] for name, x in operands.items()}, m)
+                subject(i, part_of(operands, slice(low, high)), m)
             except SubjectFailed as again:
                 first, last, error = low, high, again
                 break
@@ -140,3 +108,6 @@ def failure(case: Case, got: Array, want: Array, wrong: Array) -> Failure:
 
     place = tuple(int(n) for n in element)
     return Failure(case, int(wrong.sum()), vgpr, lane, place, bits(got), bits(want))
+
+
+__all__ = ["Failure", "check", "failure", "first_without_answer", "wrong_registers"]

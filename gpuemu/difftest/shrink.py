@@ -1,4 +1,4 @@
-"""Make a failing case small: default modifiers, few words, simple words.
+"""Make a failing case small: default modifiers, few items, simple items.
 
 Every step offers candidates and keeps the first that still fails. Candidates go through subject and
 reference as one batch, so that a device tries hundreds at a time.
@@ -7,6 +7,7 @@ reference as one batch, so that a device tries hundreds at a time.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -14,15 +15,12 @@ import numpy as np
 
 from ..errors import GpuemuError
 from ..mfma import modifiers as mods
-from ..mfma.execute import equal_bits
-from ..mfma.instructions import Instruction
-from ..mfma.modifiers import Modifiers
-from . import lane_items
+from . import array_results, lane_items, runner
 from .cases import Case
-from .images import Images
+from .catalogue import Row
+from .operation import ArrayOperation, Arrays, count_of, joined, part_of
+from .streams import Array
 from .subject import Subject, SubjectFailed, SubjectHung
-
-Array = np.ndarray[Any, Any]
 
 BATCH = 256
 ROUNDS = 100
@@ -32,34 +30,36 @@ SECONDS = 60.0  # after which a case is small enough: a subject may die at every
 class Shrinker:
     """Subject, reference and comparison, asked about many operands at once."""
 
-    def __init__(self, i: Instruction, subject: Subject, reference: Subject, nan: str) -> None:
+    def __init__(self, i: Row, subject: Subject, reference: Subject, nan: str) -> None:
         self.instruction, self.subject, self.reference, self.nan = i, subject, reference, nan
+        self.items: Any = i.items if isinstance(i, ArrayOperation) else lane_items
         self.end = time.monotonic() + SECONDS
 
-    def failing(self, operands: Images, m: Modifiers) -> Array:
+    def failing(self, operands: Arrays, m: Any) -> Array:
         """Return which cases of a batch fail, bool (n,)."""
-        i = self.instruction
+        i, count = self.instruction, count_of(operands)
         want = self.reference(i, operands, m)
         try:
             got = self.subject(i, operands, m)
         except SubjectHung:
             raise
         except SubjectFailed:
-            if len(want) == 1:
+            if count == 1:
                 return np.ones(1, bool)
-            parts = [{name: x[n : n + 1] for name, x in operands.items()} for n in range(len(want))]
+            parts = [part_of(operands, slice(n, n + 1)) for n in range(count)]
             return np.concatenate([self.failing(part, m) for part in parts])
-        same = got == want if self.nan == "exact" else equal_bits(i, got, want)
-        return np.asarray(~same.reshape(len(want), -1).all(axis=1))
+        if isinstance(i, ArrayOperation):
+            return array_results.cases(array_results.wrong(i, got, want, self.nan))
+        wrong = runner.wrong_registers(i, got, want, self.nan)
+        return np.asarray(wrong.any(axis=(1, 2)))
 
-    def first(self, candidates: list[Images], m: Modifiers) -> Images | None:
+    def first(self, candidates: list[Arrays], m: Any) -> Arrays | None:
         """Return the first candidate that fails."""
         for start in range(0, len(candidates), BATCH):
             if time.monotonic() > self.end:
                 return None
             part = candidates[start : start + BATCH]
-            batch = {name: np.concatenate([c[name] for c in part]) for name in part[0]}
-            found = np.flatnonzero(self.failing(batch, m))
+            found = np.flatnonzero(self.failing(joined(part), m))
             if len(found):
                 return candidates[start + int(found[0])]
         return None
@@ -86,28 +86,57 @@ def _shrink(case: Case, subject: Subject, reference: Subject, nan: str) -> Case 
     operands = case.images()
     if not tool.failing(operands, case.modifiers)[0]:
         return None
-    m = _simple_modifiers(tool, operands, case.modifiers)
+    operands, m = _simple_modifiers(tool, operands, case.modifiers)
     operands = _few_items(tool, operands, m)
-    m = _simple_modifiers(tool, operands, m)
+    operands, m = _simple_modifiers(tool, operands, m)
     operands = _simple_indices(tool, _simple_items(tool, operands, m), m)
     return replace(case, modifiers=m).with_images(operands)
 
 
-def _simple_modifiers(tool: Shrinker, operands: Images, m: Modifiers) -> Modifiers:
-    """Return the modifiers with as many at their defaults, or as small, as still fail."""
-    for name in ("op_sel", "neg", "blgp", "abid", "cbsz"):
-        if tool.instruction.modifiers.cbsz == "format" and name in ("cbsz", "blgp"):
-            continue  # another format would take other registers
-        for value in _smaller(getattr(m, name)):
+def _simple_modifiers(tool: Shrinker, operands: Arrays, m: Any) -> tuple[Arrays, Any]:
+    """Return operands and modifiers with as many at their defaults, or as small, as still fail."""
+    if isinstance(tool.instruction, ArrayOperation):
+        names = tuple(tool.instruction.factors)
+    else:
+        names = ("op_sel", "neg", "blgp", "abid", "cbsz")
+    for name in names:
+        for tried in _plainer(tool.instruction, m, name):
             try:
-                tried = replace(m, **{name: value})
-                mods.check(tool.instruction, **vars(tried))
-                if tool.failing(operands, tried)[0]:
-                    m = tried
+                part = _cropped(tool.instruction, operands, tried)
+                if part is not None and tool.failing(part, tried)[0]:
+                    operands, m = part, tried
                     break
             except GpuemuError:
                 continue  # illegal, or an index set that nobody has filled
-    return m
+    return operands, m
+
+
+def _plainer(i: Row, m: Any, name: str) -> Iterator[Any]:
+    """Yield modifiers in which one is plainer, the plainest first."""
+    if isinstance(i, ArrayOperation):
+        levels = i.factors[name]
+        for level in levels[: levels.index(m[name])]:
+            yield i.check(m.all() | {name: level})
+        return
+    if i.modifiers.cbsz == "format" and name in ("cbsz", "blgp"):
+        return  # another format would take other registers
+    for value in _smaller(getattr(m, name)):
+        try:
+            yield mods.check(i, **vars(replace(m, **{name: value})))
+        except GpuemuError:
+            continue
+
+
+def _cropped(i: Row, operands: Arrays, m: Any) -> Arrays | None:
+    """Return the corner of operands that other modifiers take; None where they take more."""
+    if not isinstance(i, ArrayOperation):
+        return operands
+    found = {}
+    for name, empty in i.empty(m).items():
+        if any(x > y for x, y in zip(empty.shape, operands[name].shape, strict=True)):
+            return None
+        found[name] = operands[name][tuple(map(slice, empty.shape))]
+    return found
 
 
 def _smaller(value: Any) -> list[Any]:
@@ -121,14 +150,14 @@ def _smaller(value: Any) -> list[Any]:
     return [(0,) * len(value), *singles] if any(value) else []
 
 
-def _few_items(tool: Shrinker, operands: Images, m: Modifiers) -> Images:
+def _few_items(tool: Shrinker, operands: Arrays, m: Any) -> Arrays:
     """Set ever smaller groups of items to zero, as delta debugging does."""
     for name in [name for name in operands if name != "idx"]:
-        empty = np.full_like(operands[name], lane_items.neutral(name))
+        empty = np.full_like(operands[name], tool.items.neutral(name))
         if tool.failing(operands | {name: empty}, m)[0]:
             operands = operands | {name: empty}
     parts = 2
-    places = lane_items.places(tool.instruction, operands, m)
+    places = tool.items.places(tool.instruction, operands, m)
     while places:
         size = -(-len(places) // parts)
         groups = [places[n : n + size] for n in range(0, len(places), size)]
@@ -136,13 +165,13 @@ def _few_items(tool: Shrinker, operands: Images, m: Modifiers) -> Images:
         kept = []
         if 1 < len(groups) <= 8:
             kept = [
-                lane_items.without(operands, [p for p in places if p not in set(group)])
+                tool.items.without(operands, [p for p in places if p not in set(group)])
                 for group in groups
             ]
-        found = tool.first([*kept, *(lane_items.without(operands, group) for group in groups)], m)
+        found = tool.first([*kept, *(tool.items.without(operands, group) for group in groups)], m)
         if found is not None:
             operands = found
-            places = lane_items.places(tool.instruction, operands, m)
+            places = tool.items.places(tool.instruction, operands, m)
             parts = max(parts - 1, 2)
         elif size == 1:
             break
@@ -151,14 +180,14 @@ def _few_items(tool: Shrinker, operands: Images, m: Modifiers) -> Images:
     return operands
 
 
-def _simple_items(tool: Shrinker, operands: Images, m: Modifiers) -> Images:
+def _simple_items(tool: Shrinker, operands: Arrays, m: Any) -> Arrays:
     """Replace items by one, by positive ones, by ones with fewer mantissa bits, while they still
     fail.
     """
     for _ in range(ROUNDS):
         candidates = []
-        for place in lane_items.places(tool.instruction, operands, m):
-            candidates += list(lane_items.simpler(tool.instruction, operands, m, place))
+        for place in tool.items.places(tool.instruction, operands, m):
+            candidates += list(tool.items.simpler(tool.instruction, operands, m, place))
         found = tool.first(candidates, m)
         if found is None:
             return operands
@@ -166,7 +195,7 @@ def _simple_items(tool: Shrinker, operands: Images, m: Modifiers) -> Images:
     return operands
 
 
-def _simple_indices(tool: Shrinker, operands: Images, m: Modifiers) -> Images:
+def _simple_indices(tool: Shrinker, operands: Arrays, m: Any) -> Arrays:
     """Let the indices choose the first two of every four columns where lanes do not matter."""
     if "idx" not in operands:
         return operands

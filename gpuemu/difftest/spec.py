@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from .. import formats
 from ..mfma.instructions import Instruction
-from ..mfma.models import Model
 from ..mfma.models import models as known_models
 from .streams import Array, Stream, namespace, power
 
 Matrices = tuple[Array, Array, Array]
+
+
+@dataclass(frozen=True)
+class Extents:
+    """The extents of a product that no matrix instruction computes."""
+
+    blocks: int
+    M: int
+    N: int
+    products: int
 
 
 @dataclass(frozen=True)
@@ -19,20 +29,15 @@ class Spec:
 
     Attributes
     ----------
-    instruction : Instruction
+    instruction : Instruction or Extents
     a, b, c : Format
         Of the operands, under the cbsz and blgp of the call.
     """
 
-    instruction: Instruction
+    instruction: Any
     a: formats.Format
     b: formats.Format
     c: formats.Format
-
-    @property
-    def model(self) -> Model:
-        """Return the instruction's arithmetic model."""
-        return known_models()[self.instruction.model]
 
     @property
     def rows(self) -> tuple[int, int]:
@@ -52,7 +57,7 @@ class Spec:
     @property
     def products(self) -> int:
         """Return the products of one output."""
-        return self.instruction.products
+        return int(self.instruction.products)
 
     @property
     def precision(self) -> int:
@@ -61,8 +66,12 @@ class Spec:
 
     @property
     def kept(self) -> int:
-        """Return the bits that an aligned sum keeps, or the precision where the model has none."""
-        return self.model.product_bits if self.model.algorithm == "aligned" else self.precision
+        """Return the bits that an aligned sum keeps, or the precision where nothing is aligned."""
+        if isinstance(self.instruction, Instruction):
+            model = known_models()[self.instruction.model]
+            if model.algorithm == "aligned":
+                return int(model.product_bits)
+        return self.precision
 
 
 def window(fmt: formats.Format, reach: int = 30) -> tuple[int, int]:
@@ -105,4 +114,15 @@ def bell(fmt: formats.Format, s: Stream, *shape: int) -> Array:
     return s.bell(*shape) * (1.0 if fmt.is_float else 2.0 ** (fmt.bits - 3))
 
 
-__all__ = ["Array", "Matrices", "Spec", "bell", "power", "put", "two_places", "window", "zeros"]
+__all__ = [
+    "Array",
+    "Extents",
+    "Matrices",
+    "Spec",
+    "bell",
+    "power",
+    "put",
+    "two_places",
+    "window",
+    "zeros",
+]

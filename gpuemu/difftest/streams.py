@@ -1,32 +1,21 @@
 """Random numbers that depend on a key, a case number and a position, and on nothing else.
 
 A case is the same whatever batch, worker or machine it is generated in: every word is a hash of its
-coordinates (the finaliser of SplitMix64: Steele, Lea, Flood, 2014). No libm function is involved:
-the same code makes the same bits in NumPy and, on a device, in CuPy.
+coordinates (the finaliser of SplitMix64: Steele, Lea, Flood, 2014). No libm function is involved.
+What is written here in NumPy is one kernel of `device_cases` on a device, of the same bits.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from typing import Any
 
 import numpy as np
 
-from ..backends import arrays
-
-Array = Any  # of NumPy or of CuPy
+from . import device_cases
+from .device_cases import Array, namespace
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-
-
-def namespace(array: Array) -> Any:
-    """Return the module that an array's functions are in: NumPy or CuPy."""
-    if arrays.kind(array) == "cupy":
-        import cupy
-
-        return cupy
-    return np
 
 
 def bits_of(values: Array) -> Array:
@@ -36,6 +25,8 @@ def bits_of(values: Array) -> Array:
 
 def power(exponent: Array) -> Array:
     """Return 2**exponent as float64, for exponents from -1074 to 1023 (below: 0)."""
+    if namespace(exponent) is not np:
+        return device_cases.power(exponent)
     # The product of two normal powers is exact, and subnormal where it has to be.
     whole = exponent.astype(np.int64)
     half = whole >> 1
@@ -84,10 +75,18 @@ class Stream:
         NumPy or CuPy.
     """
 
+    @property
+    def on_device(self) -> bool:
+        """Tell whether draws are kernels of `device_cases`."""
+        return self.xp is not np
+
     def __init__(self, key: int, cases: Array) -> None:
         self.xp = namespace(cases)
         self.cases = cases.astype(np.uint64)
-        self._state = mix((self.cases + np.uint64(1)) * _GOLDEN) ^ np.uint64(key)
+        if self.on_device:
+            self._state = device_cases.draw("state", self.cases, (), 0, 0, key)
+        else:
+            self._state = mix((self.cases + np.uint64(1)) * _GOLDEN) ^ np.uint64(key)
         self._position = 1
 
     @property
@@ -95,8 +94,16 @@ class Stream:
         """Return the number of cases."""
         return len(self.cases)
 
+    def _draw(self, kind: str, shape: tuple[int, ...], low: int = 0, limit: int = 0) -> Array:
+        """Return a draw in one kernel; a "bell" takes two words."""
+        at = self._position
+        self._position += math.prod(shape) * (2 if kind == "bell" else 1)
+        return device_cases.draw(kind, self._state, shape, at, low, limit)
+
     def words(self, *shape: int) -> Array:
         """Return uint64 words (n, *shape)."""
+        if self.on_device:
+            return self._draw("words", shape)
         size = math.prod(shape)
         position = self.xp.arange(self._position, self._position + size, dtype=np.uint64)
         self._position += size
@@ -104,12 +111,16 @@ class Stream:
 
     def below(self, limit: int, *shape: int) -> Array:
         """Return int64 (n, *shape) from 0 to limit - 1."""
+        if self.on_device:
+            return self._draw("below", shape, 0, limit)
         return ((self.words(*shape) >> np.uint64(32)) * np.uint64(limit) >> np.uint64(32)).astype(
             np.int64
         )
 
     def between(self, low: int, high: int, *shape: int) -> Array:
         """Return int64 (n, *shape) from low to high, both included."""
+        if self.on_device:
+            return self._draw("below", shape, low, high - low + 1)
         return self.below(high - low + 1, *shape) + low
 
     def choose(self, options: Array, *shape: int) -> Array:
@@ -118,12 +129,16 @@ class Stream:
 
     def sign(self, *shape: int) -> Array:
         """Return +1.0 or -1.0 (n, *shape)."""
+        if self.on_device:
+            return self._draw("sign", shape)
         return 1.0 - 2.0 * self.below(2, *shape)
 
     def significand(self, fraction_bits: int, *shape: int) -> Array:
         """Return float64 (n, *shape) in [1, 2) with so many random fraction bits, at most 52."""
         if not fraction_bits:
             return self.xp.ones((self.count, *shape))
+        if self.on_device:
+            return self._draw("significand", shape, 0, fraction_bits)
         fraction = self.words(*shape) >> np.uint64(64 - fraction_bits)
         return fraction.astype(np.float64) * 2.0**-fraction_bits + 1.0
 
@@ -131,9 +146,23 @@ class Stream:
         """Return float64 (n, *shape) of mean 0 and spread 1, nearly normal, with full random
         significands.
         """
+        if self.on_device:
+            return self._draw("bell", shape)
         word = self.words(*shape)
         total = self.xp.full(word.shape, 0.5 - 2.0**17)
         for shift in (0, 16, 32, 48):
             total += (word >> np.uint64(shift) & np.uint64(0xFFFF)).astype(np.float64)
         size = self.significand(52, *shape) * power(exponent_of(total * (1.5 / 2.0**16)))
         return self.xp.copysign(size, total)
+
+
+__all__ = [
+    "Array",
+    "Stream",
+    "bits_of",
+    "exponent_of",
+    "key_of",
+    "mix",
+    "namespace",
+    "power",
+]

@@ -13,15 +13,9 @@ import time
 from typing import Any
 
 import numpy as np
-
-import gpuemu
+from campaign_subjects import right
 
 Array = np.ndarray[Any, Any]
-
-
-def right(i: gpuemu.Instruction, a: Array, b: Array, c: Array, **modifiers: Any) -> Array:
-    d: Array = gpuemu.execute(i, a, b, c, **modifiers, backend="numpy")
-    return d
 
 
 def trigger(a: Array) -> bool:

@@ -14,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -22,10 +23,13 @@ from gpuemu.cli import build
 from gpuemu.difftest.campaign import drive
 from gpuemu.difftest.campaign.campaign import Campaign, batches, shares
 from gpuemu.difftest.campaign.folder import RESULTS, Folder
+from gpuemu.difftest.campaign.kernels import LOOKED_AT, kernels
 from gpuemu.difftest.campaign.records import Record
 from gpuemu.difftest.campaign.tally import Tally
 from gpuemu.difftest.generators import CLASSES
 from gpuemu.errors import BadFile, BadValue
+from gpuemu.mfma import models
+from gpuemu.mfma.kernels import kernel_shape, kernel_source
 
 HERE = Path(__file__).parent
 F16 = "v_mfma_f32_16x16x16_f16"
@@ -132,6 +136,63 @@ def test_a_results_file_torn_at_any_byte_is_taken_up(
         for records in drive.drive(again.campaign, again):
             assert [r.chunk for r in records] == [expected[-1].chunk]
         assert same(again.records()) == expected
+
+
+def test_what_the_end_cuts_off_is_run_by_who_goes_on(
+    expected: list[Record], tmp_path: Path
+) -> None:
+    batch = next(b for b in batches(FAULTY) if len({p.modifiers for _, p in b.chunks()}) > 2)
+    first = batch.chunks()[0][1].modifiers
+    reached = [n for n, piece in batch.chunks() if piece.modifiers == first]
+    assert 0 < len(reached) < len(batch.chunks())
+    records = drive.run_batch(batch, time.time() - 1)
+    assert [r.chunk for r in records] == reached
+    assert same(drive.run_batch(batch, time.time() + 1e6)) == same(drive.run_batch(batch))
+    with Folder.create(tmp_path, FAULTY) as folder:
+        folder.append(records)
+        for more in drive.drive(FAULTY, folder):
+            assert not {r.chunk for r in more} & set(reached)
+        assert same(folder.records()) == expected
+
+
+def test_the_budget_goes_along_with_every_batch() -> None:
+    asked: list[float] = []
+
+    def only_look(function: Any, todo: Any) -> Any:
+        for _ in islice(todo, 3):
+            asked.append(function.keywords["end"])
+            yield []
+
+    before = time.time()
+    list(drive.drive(dataclasses.replace(FAULTY, seconds=1000.0), None, only_look))
+    assert len(set(asked)) == 1 and before + 1000 <= asked[0] <= time.time() + 1000
+    asked.clear()
+    list(drive.drive(FAULTY, None, only_look))
+    assert asked == [None] * 3
+
+
+def test_kernels_are_named_in_the_order_in_which_they_are_needed() -> None:
+    both = Campaign("cuda", "reference", cases=10**6)
+    found = [(source, tuple(sorted(defines.items()))) for source, defines in kernels(both)]
+    assert len(set(found)) == len(found) > 200
+    assert [source for source, _ in found[:2]] == ["cases.cu", "reference.cu"]
+    assert not list(kernels(Campaign("host", "numpy")))
+    assert [source for source, _ in kernels(Campaign("reference", "numpy"))] == ["reference.cu"]
+    for plan in both.plans():
+        reached = plan.places(np.arange(LOOKED_AT))[1]
+        assert len(np.unique(reached)) == len(plan.modifiers)
+    scaled = Campaign("cuda", instruction="v_mfma_scale_f32_16x16x128_f8f6f4", cases=3)
+    (plan,) = scaled.plans()
+    wanted = [plan.case(n).modifiers for n in range(3)]
+    shapes = dict.fromkeys((m.cbsz, m.blgp) for m in wanted)
+    made = [defines["GPUEMU_CONFIG"] for _, defines in kernels(scaled)]
+    assert len(made) == len(shapes) == 3
+    assert made == [
+        kernel_source(plan.instruction, models.get(plan.instruction.model), m).defines[
+            "GPUEMU_CONFIG"
+        ]
+        for m in (kernel_shape(plan.instruction, m) for m in wanted)
+    ]
 
 
 def test_two_campaigns_in_one_folder_are_refused(tmp_path: Path) -> None:

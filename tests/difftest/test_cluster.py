@@ -99,3 +99,8 @@ def test_a_scheduler_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
         cluster.pool("tcp://127.0.0.1:9"),
     ):
         pass
+
+
+def test_clusters_on_one_machine_do_not_meet(two: cluster.Pool, chunks: Any) -> None:
+    with cluster.pool("1") as other:
+        assert list(two.imap(chunks.square, [2])) == list(other.imap(chunks.square, [2]))

@@ -53,7 +53,7 @@ def everything(campaign: Campaign, *places: Any) -> list[Record]:
 
 def test_any_number_of_workers_makes_the_same_records() -> None:
     pytest.importorskip("distributed", reason="Dask is not installed (extra 'cluster')")
-    wrong = replace(SMALL, subject="subjects_wrong:lanes", cases=96, batch=1 << 14)
+    wrong = replace(SMALL, subject="campaign_subjects:faulty", cases=96, batch=1 << 14)
     want = by_one_process(wrong)
     assert {record.verdict for record in want} == {"differ", "equal"}
     with cluster.pool("2") as pool:
@@ -158,6 +158,17 @@ def test_no_space_left_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert (tmp_path / "c" / RESULTS).read_text() == record.to_json() + "\n"
 
 
+def test_results_that_cannot_be_opened_are_said_and_the_lock_given_back(tmp_path: Path) -> None:
+    path = tmp_path / "c"
+    Folder.create(path, SMALL)
+    (path / RESULTS).mkdir()
+    with pytest.raises(BadFile, match=r"results\.jsonl: cannot be opened: Is a directory"):
+        Folder.open(path).__enter__()
+    (path / RESULTS).rmdir()
+    with Folder.open(path):
+        pass
+
+
 @pytest.mark.parametrize(
     ("subject", "what"),
     [
@@ -168,7 +179,7 @@ def test_no_space_left_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 )
 def test_a_subject_that_fails_on_one_class_is_judged_on_the_others(subject: str, what: str) -> None:
     campaign = replace(
-        SMALL, subject=f"subjects_wrong:{subject}", cases=48, timeout=2.0, modifiers="none"
+        SMALL, subject=f"campaign_subjects:{subject}", cases=48, timeout=2.0, modifiers="none"
     )
     campaign = replace(campaign, instruction="v_mfma_f32_16x16x16_f16")
     found = by_one_process(campaign)

@@ -15,11 +15,12 @@ from gpuemu.difftest import subjects
 from gpuemu.difftest.campaign import reference
 from gpuemu.difftest.cases import sweep
 from gpuemu.difftest.generators import CLASSES, classes_for
-from gpuemu.difftest.images import images, pack
+from gpuemu.difftest.images import images, pack, stored_layout
 from gpuemu.mfma.modifiers import Modifiers
 
 ROWS = gpuemu.instructions()
 needs_host = pytest.mark.skipif(not host.available(), reason=host.why_unavailable() or "host build")
+OWN = ("reference.cuh", "reference_sum.cuh", "reference_values.cuh")
 IDS = [f"{i.arch}-{i.mnemonic}" for i in ROWS]
 
 
@@ -52,6 +53,21 @@ def test_switches(name: str, arch: str, options: dict[str, Any]) -> None:
     for cls in ("raw", "normal", "unique"):
         given = images(i, m, CLASSES[cls], 5, np.arange(8))
         assert np.array_equal(reference.run(i, given, m), oracle(i, given, m)), cls
+
+
+@pytest.mark.parametrize("i", ROWS, ids=IDS)
+def test_tables_that_modifiers_share_are_those_of_each(i: gpuemu.Instruction) -> None:
+    odd = [Modifiers(blgp=3), Modifiers(cbsz=1, abid=1), Modifiers(cbsz=2, blgp=1)]
+    if i.modifiers.cbsz == "broadcast":
+        odd.append(Modifiers(cbsz=1, broadcast="lane_block"))
+    for m in (*sweep(i)[:: 1 + len(sweep(i)) // 50], *(odd if i.kind == "mfma" else [])):
+        given: dict[str, Any] = {**vars(m), "legality": "llvm"}
+        found = zip(reference.TABLES, reference.tables(i, m), strict=True)
+        for matrix, table in found:
+            if table is not None:
+                where = stored_layout(i, matrix, **given).reshape(-1, 4)
+                assert np.array_equal(table >> 8, where[:, 0] * 64 + where[:, 1]), (matrix, m)
+                assert np.array_equal(table & 255, where[:, 2]), (matrix, m)
 
 
 ALIGNED = ("v_mfma_f32_16x16x16_f16", "gfx942")
@@ -111,7 +127,7 @@ def test_its_source_includes_nothing_of_what_it_checks() -> None:
     for name, text in sources.texts().items():
         if name.startswith("reference"):
             included = set(re.findall(r'#include "(.*)"', text))
-            assert included <= {"common.cuh", "reference.cuh"}
+            assert included <= {"common.cuh", *OWN}
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100"])

@@ -18,6 +18,7 @@ import pytest
 import gpuemu
 from gpuemu.difftest import report
 from gpuemu.difftest.cases import plan
+from gpuemu.difftest.catalogue import array_operations
 from gpuemu.difftest.report import totals
 from gpuemu.errors import BadFile
 
@@ -63,6 +64,12 @@ def campaign() -> list[dict[str, Any]]:
     found = [record(n, row) for row in ROWS for n in range(20)]
     lost = {"verdict": "failed", "failed_cases": 1000, "what": "x:f was killed by signal SIGSEGV"}
     return [*found, differ(21), differ(22), record(1, ROWS[3], **lost)]
+
+
+def others() -> list[dict[str, Any]]:
+    """Return records of TFMA, its bundles and emulated GEMM, the first case of each wrong."""
+    found = [record(n, row) for row in array_operations() for n in range(40)]
+    return [differ(0, row, wrong=[[3, 15, 4]]) for row in array_operations()] + found
 
 
 def hostile() -> list[dict[str, Any]]:
@@ -122,7 +129,7 @@ def load(text: str, folder: Path, width: int = 1280) -> dict[str, Any]:
 
 
 @browser
-@pytest.mark.parametrize("make", [campaign, hostile, list])
+@pytest.mark.parametrize("make", [campaign, others, hostile, list])
 @pytest.mark.parametrize("width", [360, 1280])
 def test_nothing_runs_and_nothing_is_wider_than_the_screen(
     make: Any, width: int, tmp_path: Path
@@ -211,6 +218,17 @@ def test_what_was_not_tested_is_shown(tmp_path: Path) -> None:
     integers = gpuemu.instruction("v_mfma_i32_16x16x32_i8", "gfx942")
     text = page([record(0, integers)], tmp_path / "r.html")
     assert "<title>ties: says nothing about integers</title>" in text
+
+
+def test_tiles_and_products_have_rows_columns_and_classes_of_their_own(tmp_path: Path) -> None:
+    text = page(others(), tmp_path / "r.html")
+    assert "<title>row 3, column 15: 4</title>" in text and "<title>VGPR" not in text
+    assert text.count("pto, row by column") == 3
+    head = text.index('<h3 class="arch">pto-core</h3>')
+    part = text[head : text.index("<h3", head + 1)]
+    assert ">two_rules</text>" in part and ">subnormals</text>" not in part
+    assert "<title>ties: no class of tfma_u8</title>" in text
+    assert "<title>pad:Max" in text or " pad:Max" in text
 
 
 def test_memory_does_not_grow_with_the_records() -> None:

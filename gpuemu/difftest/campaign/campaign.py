@@ -1,6 +1,6 @@
 """What a campaign is, and how its cases are dealt out.
 
-Every instruction's cases are numbered (`cases.Plan`). They are taken in rounds, each a range of
+Every operation's cases are numbered (`cases.Plan`). They are taken in rounds, each a range of
 numbers of every instruction, small at first: whatever stops a campaign, all instructions have had
 their turn. One instruction's cases of one round are a batch, which is generated at one go; its
 cases of one input class and one set of modifiers are a chunk, which is what is counted, recorded
@@ -14,10 +14,12 @@ import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
+from typing import Any
 
 from ...errors import BadFile, BadValue
-from ...mfma.instructions import Instruction
-from ..cases import Plan, plan, select
+from ..cases import Plan, plan
+from ..catalogue import choose, operation_of
+from ..files import check_fields, json_object
 from . import engine
 
 FIRST_TURNS = 4  # cases of every input class in the first round
@@ -35,9 +37,9 @@ class Campaign:
     subject, reference : str
         Names, as `subjects.load` takes them.
     instruction, arch : str
-        Shell patterns.
+        Shell patterns, those of instructions with commas between them; see `catalogue.choose`.
     classes : tuple of str
-        Input classes; none: all that apply.
+        Input classes; none: all that apply. Operations that have none of them are left out.
     modifiers : "all" or "none"
     seed : int
     nan : "any" or "exact"
@@ -79,7 +81,7 @@ class Campaign:
             raise BadValue("a campaign without an end: give it cases or seconds")
 
     def plans(self) -> tuple[Plan, ...]:
-        """Return the cases of every instruction.
+        """Return the cases of every instruction, or other operation.
 
         Raises
         ------
@@ -101,20 +103,8 @@ class Campaign:
         BadFile
             Naming the field that is missing, unknown or wrong.
         """
-        try:
-            facts = json.loads(text)
-        except ValueError as error:
-            raise BadFile(f"{where} is no JSON: {error}") from None
-        names = [row.name for row in fields(Campaign)]
-        if not isinstance(facts, dict) or set(facts) != set(names):
-            odd = sorted(set(facts) ^ set(names))[0] if isinstance(facts, dict) else "object"
-            raise BadFile(f"{where}: field {odd!r} is missing or unknown; legal: {names}")
-        default = Campaign("")
-        for name, value in facts.items():
-            kind = type(getattr(default, name))
-            legal = {tuple: (list,), float: (int, float), type(None): (int, float, type(None))}
-            if not isinstance(value, legal.get(kind, (kind,))) or isinstance(value, bool):
-                raise BadFile(f"{where}: field {name!r} is {value!r}; legal: a {kind.__name__}")
+        facts = json_object(text, where)
+        check_fields(facts, _KINDS, where)
         if not all(isinstance(name, str) for name in facts["classes"]):
             raise BadFile(f"{where}: field 'classes' is {facts['classes']!r}; legal: names")
         try:
@@ -123,13 +113,32 @@ class Campaign:
             raise BadFile(f"{where}: {error}") from None
 
 
+# By the declared types, which are strings here, what JSON may hold.
+_OF_JSON: dict[str, Any] = {
+    "str": str,
+    "int": int,
+    "float": (int, float),
+    "float | None": (int, float, type(None)),
+    "tuple[str, ...]": list,
+}
+_KINDS = {row.name: _OF_JSON[str(row.type)] for row in fields(Campaign)}
+
+
 @lru_cache(maxsize=16)
 def _plans(campaign: Campaign) -> tuple[Plan, ...]:
-    rows = select(campaign.instruction, campaign.arch)
+    rows = choose(campaign.instruction, campaign.arch)
     only_default = campaign.modifiers == "none"
-    return tuple(
-        plan(row, campaign.seed, campaign.classes, only_default=only_default) for row in rows
-    )
+    known = [operation_of(row).known_classes for row in rows]
+    legal = dict.fromkeys(name for names in known for name in names)
+    for name in campaign.classes:
+        if name not in legal:
+            raise BadValue(f"input class {name!r}; legal: {', '.join(legal)}")
+    found = []
+    for row, names in zip(rows, known, strict=True):
+        classes = tuple(name for name in campaign.classes if name in names)
+        if classes or not campaign.classes:  # else no class that was asked for is one of its own
+            found.append(plan(row, campaign.seed, classes, only_default=only_default))
+    return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -167,11 +176,6 @@ class Batch:
         return [(number, piece) for number, piece in found if number not in self.skip]
 
 
-def elements(i: Instruction) -> int:
-    """Return the elements of A, B, C and D of one case."""
-    return sum(math.prod(i.shape(matrix)) for matrix in ("A", "B", "C", "D"))
-
-
 def shares(campaign: Campaign) -> list[int]:
     """Return how many cases each instruction gets, at least one."""
     count = len(campaign.plans())
@@ -198,7 +202,7 @@ def batches(campaign: Campaign, done: frozenset[int] = frozenset()) -> Iterator[
             first = begun[row]
             if first >= end:
                 continue
-            most = max(campaign.batch // (elements(found.instruction) * len(found.classes)), 1)
+            most = max(campaign.batch // (found.operation.elements() * len(found.classes)), 1)
             last = min(first + min(turns, most) * len(found.classes), end)
             begun[row] = last
             count = _count(found, first, last)
@@ -213,4 +217,4 @@ def _count(found: Plan, first: int, last: int) -> int:
     return len(engine.pieces(found, range(first, last)))
 
 
-__all__ = ["BATCH", "BATCH_ON_DEVICE", "Batch", "Campaign", "batches", "elements", "shares"]
+__all__ = ["BATCH", "BATCH_ON_DEVICE", "Batch", "Campaign", "batches", "shares"]

@@ -7,13 +7,14 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from .. import shrink, subjects
 from ..subject import Subject
-from . import engine
 from .campaign import Batch, Campaign, batches
 from .folder import Folder
+from .kernels import compiled_ahead
+from .pieces import Outcome
 from .records import Record
 from .tally import Row
 
@@ -26,24 +27,30 @@ def side(name: str, timeout: float | None) -> Subject:
     return subjects.load(name, timeout)
 
 
-def run_batch(batch: Batch) -> list[Record]:
-    """Run a batch; return the record of each of its chunks. Depends on the batch alone."""
+def run_batch(batch: Batch, end: float | None = None) -> list[Record]:
+    """Run a batch; return the record of each of its chunks, which depends on the batch alone.
+
+    Parameters
+    ----------
+    batch : Batch
+    end : float, optional
+        A moment of `time.time`; chunks that are not reached before it have no record. At least one
+        has.
+    """
     campaign, started = batch.campaign, time.monotonic()
     tested, against = (side(x, campaign.timeout) for x in (campaign.subject, campaign.reference))
     chunks = batch.chunks()
-    found = engine.run(
-        batch.plan,
+    found = batch.plan.run(
         [piece for _, piece in chunks],
         tested,
         against,
         nan=campaign.nan,
         sample=campaign.sample,
+        end=end,
     )
+    numbers = {id(piece): number for number, piece in chunks}
     spent = (time.monotonic() - started) / max(sum(len(o.piece.numbers) for o in found), 1)
-    return [
-        _record(batch, number, outcome, spent)
-        for (number, _), outcome in zip(chunks, found, strict=True)
-    ]
+    return [_record(batch, numbers[id(o.piece)], o, spent) for o in found]
 
 
 @lru_cache(maxsize=1)
@@ -51,7 +58,7 @@ def _worker(process: int) -> str:
     return f"{socket.gethostname()}:{process}"
 
 
-def _record(batch: Batch, number: int, outcome: engine.Outcome, spent: float) -> Record:
+def _record(batch: Batch, number: int, outcome: Outcome, spent: float) -> Record:
     campaign, i, piece = batch.campaign, batch.plan.instruction, outcome.piece
     count, what, replay = len(piece.numbers), "", ""
     if outcome.failure:
@@ -69,7 +76,7 @@ def _record(batch: Batch, number: int, outcome: engine.Outcome, spent: float) ->
         modifiers=piece.modifiers.non_default(),
         cls=piece.cls,
         cases=count,
-        outputs=count * i.blocks * i.M * i.N,
+        outputs=count * batch.plan.outputs(piece.modifiers),
         sampled=outcome.sampled,
         reference=campaign.reference,
         verdict=verdict,
@@ -97,18 +104,20 @@ def drive(
     map_batches : function (function, batches) -> iterator of its results in any order
         `map`, or the `imap` of a pool.
     """
-    end = time.monotonic() + campaign.seconds if campaign.seconds else None
+    # By the clock on the wall, which the machines of a cluster share.
+    end = time.time() + campaign.seconds if campaign.seconds else None
 
     def until_the_end() -> Iterator[Batch]:
         for batch in batches(campaign, folder.done() if folder else frozenset()):
-            if end is not None and time.monotonic() >= end:
+            if end is not None and time.time() >= end:
                 return
             yield batch
 
-    for records in map_batches(run_batch, until_the_end()):
-        if folder:
-            folder.append(records)
-        yield records
+    with compiled_ahead(campaign):
+        for records in map_batches(partial(run_batch, end=end), until_the_end()):
+            if folder:
+                folder.append(records)
+            yield records
 
 
 def smaller(campaign: Campaign, row: Row) -> Record | None:

@@ -7,9 +7,9 @@ modifiers each.
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,70 +19,12 @@ from ...mfma import execute
 from ...mfma.modifiers import Modifiers
 from ..cases import Plan
 from ..images import Images, formats_only, images
-from ..runner import Failure, failure, first_without_answer, wrong_registers
+from ..runner import Failure, first_without_answer
 from ..streams import Array, key_of, mix
 from ..subject import Subject, SubjectFailed, SubjectHung
 from . import reference as second
-
-
-@dataclass(frozen=True)
-class Piece:
-    """Cases of one input class and one set of modifiers.
-
-    Attributes
-    ----------
-    cls : str
-    modifiers : Modifiers
-    numbers : int64 array
-        The cases, ascending.
-    """
-
-    cls: str
-    modifiers: Modifiers
-    numbers: Array
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What came of a piece.
-
-    Attributes
-    ----------
-    piece : Piece
-    sampled : int
-        Cases that the NumPy oracle computed.
-    failed_cases : int
-    wrong : tuple of (VGPR, lane, count)
-    failure : Failure or None
-        Of the first case that failed.
-    answered : bool
-        False where the subject gave no answer.
-    oracle_only : bool
-        Whether subject and reference agree on that case, and the oracle with neither.
-    """
-
-    piece: Piece
-    sampled: int
-    failed_cases: int = 0
-    wrong: tuple[tuple[int, int, int], ...] = ()
-    failure: Failure | None = None
-    answered: bool = True
-    oracle_only: bool = False
-
-
-def pieces(plan: Plan, numbers: range) -> list[Piece]:
-    """Return a range of cases as pieces, in the order of modifiers, then classes."""
-    given = np.arange(numbers.start, numbers.stop, dtype=np.int64)
-    cls, m = plan.places(given)
-    key = m * len(plan.classes) + cls
-    order = np.argsort(key, kind="stable")
-    keys, first = np.unique(key[order], return_index=True)
-    parts = np.split(given[order], first[1:])
-    found = []
-    for k, part in zip(keys.tolist(), parts, strict=True):
-        at, n = divmod(k, len(plan.classes))
-        found.append(Piece(plan.classes[n].name, plan.modifiers[at], part))
-    return found
+from .comparison import Comparison, to_host
+from .pieces import Outcome, Piece, pieces
 
 
 def run(
@@ -93,6 +35,7 @@ def run(
     *,
     nan: str = "any",
     sample: int = 0,
+    end: float | None = None,
 ) -> list[Outcome]:
     """Run pieces of a plan; return their outcomes in the same order.
 
@@ -106,6 +49,9 @@ def run(
     sample : int
         One case in so many, and the first of every class, is computed by the NumPy oracle too; 0:
         none.
+    end : float, optional
+        A moment of `time.time`: once it has passed and one set of modifiers is done, no other is
+        begun. Pieces that were not reached have no outcome.
     """
     given = list(todo)
     groups: dict[Any, list[Piece]] = defaultdict(list)
@@ -116,9 +62,15 @@ def run(
         groups[key].append(piece)
     found: dict[int, Outcome] = {}
     for group in groups.values():
-        for outcome in _Group(plan, group, subject, reference, nan, sample).outcomes():
+        if found and _over(end):
+            break
+        for outcome in _Group(plan, group, subject, reference, nan, sample).outcomes(end):
             found[id(outcome.piece)] = outcome
-    return [found[id(piece)] for piece in given]
+    return [found[id(piece)] for piece in given if id(piece) in found]
+
+
+def _over(end: float | None) -> bool:
+    return end is not None and time.time() >= end
 
 
 def on_device(subject: str, reference: str) -> bool:
@@ -128,10 +80,6 @@ def on_device(subject: str, reference: str) -> bool:
 
 def _on_device(side: Subject) -> Callable[..., Any]:
     return second.run if side.name == second.NAME else side.function
-
-
-def _host(array: Any) -> Array:
-    return array if isinstance(array, np.ndarray) else np.asarray(array.get())
 
 
 class _Group:
@@ -195,15 +143,19 @@ class _Group:
     def _part(self, at: Any) -> Images:
         return {name: image[at] for name, image in self.operands.items()}
 
-    def outcomes(self) -> list[Outcome]:
-        """Return the outcome of every piece."""
+    def outcomes(self, end: float | None) -> list[Outcome]:
+        """Return the outcome of every piece that was reached before the end."""
         xp, i = self.xp, self.instruction
         shape = (len(self.numbers), i.vgprs["D"], 64)
         got, want = xp.empty(shape, np.uint32), xp.empty(shape, np.uint32)
         truth = np.empty((len(self.sampled), *shape[1:]), np.uint32)
-        hung = ""
+        hung, reached, last = "", 0, 0
         for m, members in self._by_modifiers():
+            if reached and _over(end):
+                break
+            reached += len(members)
             span = slice(self.spans[members[0]].start, self.spans[members[-1]].stop)
+            last = span.stop
             want[span] = self.calls[1](i, self._part(span), m)
             self._ask_oracle(truth, span, m)
             if hung:
@@ -218,7 +170,26 @@ class _Group:
             except SubjectFailed:
                 got[span] = want[span]
                 hung = self._one_by_one(members, got, m)
-        return self._compare(got, want, truth)
+        asked = int(np.searchsorted(self.sampled, last))
+        compared = Comparison(
+            self.plan,
+            self.numbers[:last],
+            got[:last],
+            want[:last],
+            self.sampled[:asked],
+            truth[:asked],
+            self.nan,
+        )
+        return [self._outcome(n, compared) for n in range(reached)]
+
+    def _outcome(self, n: int, compared: Comparison) -> Outcome:
+        piece, span = self.pieces[n], self.spans[n]
+        low, high = np.searchsorted(self.sampled, (span.start, span.stop))
+        count = len(piece.numbers) if self.reference.name == "numpy" else int(high - low)
+        if n in self.unanswered:
+            cases, why = len(piece.numbers), self.unanswered[n]
+            return Outcome(piece, count, cases, failure=why, answered=False)
+        return compared.outcome(piece, span, count)
 
     def _by_modifiers(self) -> list[tuple[Modifiers, list[int]]]:
         found: dict[Modifiers, list[int]] = defaultdict(list)
@@ -230,7 +201,7 @@ class _Group:
         low, high = np.searchsorted(self.sampled, (span.start, span.stop))
         if high > low:
             at = self.xp.asarray(self.sampled[low:high])
-            given = {name: _host(image) for name, image in self._part(at).items()}
+            given = {name: to_host(image) for name, image in self._part(at).items()}
             call: dict[str, Any] = {**given, **m.non_default()}
             truth[low:high] = execute.execute(
                 self.instruction, **call, legality="llvm", backend="numpy"
@@ -256,48 +227,5 @@ class _Group:
                 self.unanswered[n] = Failure(case, message=message)
         return ""
 
-    def _compare(self, got: Array, want: Array, truth: Array) -> list[Outcome]:
-        i = self.instruction
-        wrong = wrong_registers(i, got, want, self.nan)
-        clean = not bool(wrong.any())
-        bad = np.zeros(len(self.numbers), bool) if clean else _host(wrong.any(axis=(1, 2)))
-        at = self.xp.asarray(self.sampled)
-        sides = [_host(x[at]) if len(self.sampled) else truth for x in (got, want)]
-        off = [wrong_registers(i, x, truth, self.nan).any(axis=(1, 2)) for x in sides]
-        against = {int(n): k for k, n in enumerate(self.sampled) if off[0][k] or off[1][k]}
-        found = []
-        for n, (piece, span) in enumerate(zip(self.pieces, self.spans, strict=True)):
-            low, high = np.searchsorted(self.sampled, (span.start, span.stop))
-            count = len(piece.numbers) if self.reference.name == "numpy" else int(high - low)
-            failed = np.union1d(
-                np.flatnonzero(bad[span]) + span.start,
-                [k for k in self.sampled[low:high].tolist() if k in against],
-            ).astype(np.int64)
-            if n in self.unanswered:
-                cases = len(piece.numbers)
-                outcome = Outcome(piece, count, cases, (), self.unanswered[n], answered=False)
-            elif not len(failed):
-                outcome = Outcome(piece, count)
-            else:
-                heat = _host(wrong[span].sum(axis=0))
-                places = [(int(v), int(x), int(heat[v, x])) for v, x in np.argwhere(heat)]
-                first = int(failed[0])
-                what, oracle_only = self._first(first, got, want, truth, against.get(first))
-                outcome = Outcome(
-                    piece, count, len(failed), tuple(places), what, oracle_only=oracle_only
-                )
-            found.append(outcome)
-        return found
 
-    def _first(
-        self, at: int, got: Array, want: Array, truth: Array, sample: int | None
-    ) -> tuple[Failure, bool]:
-        """Return what is wrong with a case, and whether the oracle alone says so."""
-        case = self.plan.case(int(self.numbers[at]))
-        mine, theirs = _host(got[at]), _host(want[at])
-        wrong = wrong_registers(self.instruction, mine[None], theirs[None], self.nan)[0]
-        if wrong.any():
-            return failure(case, mine, theirs, wrong), False
-        assert sample is not None
-        wrong = wrong_registers(self.instruction, mine[None], truth[sample][None], self.nan)[0]
-        return failure(case, mine, truth[sample], wrong), True
+__all__ = ["Outcome", "Piece", "on_device", "pieces", "run"]

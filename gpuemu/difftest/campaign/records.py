@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from ...errors import BadFile
+from ..files import check_fields, json_object
 
 VERDICTS = ("equal", "differ", "failed")
 
 
 @dataclass(frozen=True)
 class Record:
-    """The result of one chunk: cases of one instruction, one input class, one set of modifiers.
+    """The result of one chunk: cases of one instruction, one input class, one set of modifiers (of
+    TFMA and emulated GEMM: one configuration).
 
     Attributes
     ----------
@@ -34,7 +36,8 @@ class Record:
         "failed" where the subject gave no answer.
     failed_cases : int
     wrong : tuple of (VGPR, lane, count)
-        The registers that were wrong in any case, and in how many.
+        The registers that were wrong in any case, and in how many; of tiles and products (row,
+        column, count).
     what : str
         The first failure in a line, or why there was no answer.
     replay, small : str
@@ -64,7 +67,7 @@ class Record:
 
     def facts(self) -> dict[str, Any]:
         """Return the record as its JSON object."""
-        found = asdict(self)
+        found = dict(vars(self))
         found["wrong"] = [list(row) for row in self.wrong]
         return {_JSON.get(name, name): value for name, value in found.items()}
 
@@ -81,28 +84,15 @@ class Record:
         BadFile
             Naming the field that is missing, unknown or wrong, and `where` the line came from.
         """
-        try:
-            facts = json.loads(text)
-        except ValueError as error:
-            raise BadFile(f"{where} is no JSON: {error}") from None
-        if not isinstance(facts, dict):
-            raise BadFile(f"{where} is a JSON {type(facts).__name__}; legal: an object")
-        if set(facts) != set(_TYPES):
-            odd = sorted(set(facts) ^ set(_TYPES))[0]
-            state = "unknown" if odd in facts else "missing"
-            raise BadFile(f"{where}: field {odd!r} is {state}; legal: {', '.join(_TYPES)}")
-        for name, kind in _TYPES.items():
-            value = facts[name]
-            if not isinstance(value, kind) or isinstance(value, bool):
-                legal = kind[0].__name__ if isinstance(kind, tuple) else kind.__name__
-                raise BadFile(f"{where}: field {name!r} is {value!r}; legal: a JSON {legal}")
+        facts = json_object(text, where)
+        check_fields(facts, _TYPES, where)
         if facts["verdict"] not in VERDICTS:
             raise BadFile(
                 f"{where}: field 'verdict' is {facts['verdict']!r}; legal: {', '.join(VERDICTS)}"
             )
-        found: dict[str, Any] = {_NAMES.get(str(name), str(name)): x for name, x in facts.items()}
-        found["wrong"] = tuple(_place(row, where) for row in facts["wrong"])
-        return Record(**found)
+        facts["cls"] = facts.pop("class")
+        facts["wrong"] = tuple(_place(row, where) for row in facts["wrong"])
+        return Record(**facts)
 
 
 def _place(row: Any, where: str) -> tuple[int, int, int]:
@@ -112,7 +102,6 @@ def _place(row: Any, where: str) -> tuple[int, int, int]:
 
 
 _JSON = {"cls": "class"}
-_NAMES = {"class": "cls"}
 _KINDS: dict[str, Any] = {
     "int": int,
     "str": str,

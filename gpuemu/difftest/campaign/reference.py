@@ -87,37 +87,54 @@ def fields(i: Instruction, m: Modifiers, model: Model) -> Array:
     return np.array([*numbers, *_format(a, model), *_format(b, model), *_model(i, model)], np.int64)
 
 
+# The modifiers that move the elements of a matrix; the others leave its table as it is.
+MOVED_BY = {
+    "A": ("cbsz", "abid", "broadcast"),
+    "B": ("blgp",),
+    "D": ("output_layout",),
+    "K": ("cbsz", "abid"),
+    "SCALE_A": ("op_sel",),
+    "SCALE_B": ("op_sel",),
+}
+
+
+def _moving(i: Instruction, m: Modifiers, matrix: str) -> Modifiers:
+    """Return the modifiers that a table depends on, the others at their defaults."""
+    names = MOVED_BY[matrix]
+    if i.modifiers.cbsz == "format" and matrix in ("A", "B"):
+        names = ("cbsz", "blgp")  # the formats of A and B
+    return Modifiers(**{name: getattr(m, name) for name in names})
+
+
 @lru_cache(maxsize=8192)
-def tables(i: Instruction, m: Modifiers) -> tuple[Array | None, ...]:
-    """Return where the elements of the matrices of `TABLES` lie, uint32 arrays: word << 8 | first
-    bit; None for what the instruction has not.
-    """
-    given = {**vars(m), "legality": "llvm"}
-    found: list[Array | None] = []
-    for matrix in TABLES:
-        if (matrix == "K" and not i.sparse) or (
-            matrix.startswith("SCALE") and i.kind != "mfma_scale"
-        ):
-            found.append(None)
-            continue
-        where = stored_layout(i, matrix, **given).reshape(-1, 4)
-        word = where[:, 0] * LANES + where[:, 1]
-        found.append((word << 8 | where[:, 2]).astype(np.uint32))
-    return tuple(found)
+def _table(i: Instruction, m: Modifiers, matrix: str) -> Array:
+    where = stored_layout(i, matrix, **{**vars(m), "legality": "llvm"}).reshape(-1, 4)
+    word = where[:, 0] * LANES + where[:, 1]
+    return (word << 8 | where[:, 2]).astype(np.uint32)
 
 
-_on_device: dict[tuple[int, Instruction, Modifiers], tuple[Any, ...]] = {}
-
-
-def _device_tables(i: Instruction, m: Modifiers) -> tuple[Any, ...]:
+@lru_cache(maxsize=8192)
+def _table_on_device(_device: int, i: Instruction, m: Modifiers, matrix: str) -> Any:
     import cupy
 
-    key = (cupy.cuda.Device().id, i, m)
-    found = _on_device.get(key)
-    if found is None:
-        found = tuple(None if x is None else cupy.asarray(x) for x in tables(i, m))
-        _on_device[key] = found
-    return found
+    return cupy.asarray(_table(i, m, matrix))
+
+
+@lru_cache(maxsize=8192)
+def tables(i: Instruction, m: Modifiers, device: int | None = None) -> tuple[Any, ...]:
+    """Return where the elements of the matrices of `TABLES` lie, uint32 arrays: word << 8 | first
+    bit; None for what the instruction has not. With a device's number they lie on that device.
+    """
+    scaled = i.kind == "mfma_scale"
+    has = {"A": True, "B": True, "D": True, "K": i.sparse, "SCALE_A": scaled, "SCALE_B": scaled}
+
+    def table(matrix: str) -> Any:
+        moving = _moving(i, m, matrix)
+        if device is None:
+            return _table(i, moving, matrix)
+        return _table_on_device(device, i, moving, matrix)
+
+    return tuple(table(matrix) if has[matrix] else None for matrix in TABLES)
 
 
 def run(i: Instruction, images: Images, m: Modifiers, model: Model | None = None) -> Any:
@@ -143,7 +160,7 @@ def run(i: Instruction, images: Images, m: Modifiers, model: Model | None = None
         call = _call(pointers, waves, numbers)
         host.library("reference").gpuemu_reference(ctypes.c_void_p(call.ctypes.data))
         return d
-    places = _device_tables(i, m)
+    places = tables(i, m, images["a"].device.id)
     call = _call([0 if x is None else x.data.ptr for x in (*given, d, *places)], waves, numbers)
     blocks = -(-waves * i.blocks * i.M * i.N // THREADS)
     cuda.kernel(SOURCE, KERNEL)((blocks,), (THREADS,), (cuda.as_struct(call),))

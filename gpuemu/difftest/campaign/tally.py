@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ..cases import Case, from_json
-from ..generators import CLASSES
 from .records import Record
 
 
@@ -47,13 +46,9 @@ class Row:
         self.failed_cases += record.failed_cases
         if record.replay:
             case, names = from_json(record.replay)
-            if self.case is None or _rank(case) < _rank(self.case):
+            if self.case is None or case.rank() < self.case.rank():
                 self.first, self.case = record, case
                 self.against = names.get("reference", record.reference)
-
-
-def _rank(case: Case) -> tuple[bool, int, int]:
-    return bool(case.modifiers.non_default()), list(CLASSES).index(case.cls), case.number
 
 
 @dataclass

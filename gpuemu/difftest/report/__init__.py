@@ -69,7 +69,7 @@ def render(totals: Totals, campaign: Mapping[str, Any]) -> str:
     )
     environment.filters |= {"count": "{:,}".format, "short": short, "command": command}
     rows = sorted(totals.instructions.values(), key=_place)
-    names = pictures.class_names(rows)
+    archs = list(dict.fromkeys(row.arch for row in rows))
     seconds = float(campaign.get("seconds") or totals.seconds)
     return environment.get_template("page.html").render(
         style=(HERE / "style.css").read_text(encoding="utf-8"),
@@ -81,12 +81,15 @@ def render(totals: Totals, campaign: Mapping[str, Any]) -> str:
         seconds=seconds,
         rate=totals.outputs / seconds if seconds else 0.0,
         rows=rows,
-        archs=list(dict.fromkeys(row.arch for row in rows)),
-        class_names=names,
+        archs=archs,
+        class_names={
+            arch: pictures.class_names([row for row in rows if row.arch == arch]) for arch in archs
+        },
         class_picture=pictures.class_picture,
         modifier_picture=pictures.modifier_picture,
         heat_maps=[row for row in totals.failing if row.wrong][:MOST_HEAT_MAPS],
         heat_picture=pictures.heat_picture,
+        axes=pictures.axes,
         lanes=LANES,
         others=OTHERS,
     )

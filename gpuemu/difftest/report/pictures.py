@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...errors import GpuemuError
-from ...mfma.instructions import Instruction, instruction
-from ..cases import sweep
-from ..generators import CLASSES, classes_for
+from ...mfma.instructions import Instruction
+from ..catalogue import Row, find, operation_of
+from ..generators import CLASSES
+from ..operation import ArrayOperation
 from .totals import LANES, OTHERS, Cell, InstructionTotals, modifiers_text
 
 WIDE = 32  # modifier squares of a line
@@ -38,16 +39,33 @@ class Picture:
 
 
 def class_names(rows: list[InstructionTotals]) -> list[str]:
-    """Return the input classes in their order, with what else the records name."""
-    seen = {name for row in rows for name in row.classes}
-    return [*CLASSES, *sorted(seen - set(CLASSES))]
+    """Return the input classes of the rows of an architecture in their order, with what else the
+    records name.
+    """
+    known = [_known(row) for row in rows]
+    names = [] if all(isinstance(x, ArrayOperation) for x in known) else list(CLASSES)
+    for x in known:
+        names += [cls.name for cls in operation_of(x).classes] if x else []
+    return list(dict.fromkeys([*names, *sorted({name for row in rows for name in row.classes})]))
 
 
 def class_picture(row: InstructionTotals, names: list[str]) -> Picture:
     """Return one square an input class."""
-    legal = _legal_classes(row)
+    legal, known = _legal_classes(row), _known(row)
+    why = (
+        f"no class of {row.name}"
+        if isinstance(known, ArrayOperation)
+        else "says nothing about integers"
+    )
     squares = [
-        _square(n % WIDE, n // WIDE, CLASS_SIDE, name, row.classes.get(name), name in legal)
+        _square(
+            n % WIDE,
+            n // WIDE,
+            CLASS_SIDE,
+            name,
+            row.classes.get(name),
+            "" if name in legal else why,
+        )
         for n, name in enumerate(names)
     ]
     tested = sum(name in row.classes for name in names)
@@ -69,28 +87,34 @@ def modifier_picture(row: InstructionTotals) -> Picture:
     return Picture(SIDE * min(len(names), WIDE), SIDE * lines, SIDE, squares, label)
 
 
-def _square(x: int, y: int, side: int, name: str, cell: Cell | None, legal: bool = True) -> Square:
+def _square(x: int, y: int, side: int, name: str, cell: Cell | None, why: str = "") -> Square:
+    """Return a square; `why` says why there is nothing to test."""
     if cell is not None:
         text = f"{name}: {cell.cases:,} cases, {cell.verdict}"
         text += f", {cell.failed_cases:,} wrong" if cell.failed_cases else ""
         return Square(x * side, y * side, cell.verdict, text)
-    look, what = ("untested", "not tested") if legal else ("none", "says nothing about integers")
-    return Square(x * side, y * side, look, f"{name}: {what}")
+    look = "none" if why else "untested"
+    return Square(x * side, y * side, look, f"{name}: {why or 'not tested'}")
 
 
 def heat_picture(row: InstructionTotals, side: int = 10) -> Picture:
-    """Return one square a register and lane, the darker the more often it was wrong."""
+    """Return one square a register and lane, or a row and column of a tile or product, the darker
+    the more often it was wrong.
+    """
     vgprs = max((vgpr for vgpr, _ in row.wrong), default=0) + 1
     known = _known(row)
-    if known is not None:
+    down, across, what = axes(row)
+    if isinstance(known, Instruction):
         vgprs = max(vgprs, known.vgprs["D"])
     most = max(row.wrong.values(), default=0)
     squares = [
-        Square(lane * side, vgpr * side, "heat", f"VGPR {vgpr}, lane {lane}: {count:,}", depth)
+        Square(
+            lane * side, vgpr * side, "heat", f"{down} {vgpr}, {across} {lane}: {count:,}", depth
+        )
         for (vgpr, lane), count in sorted(row.wrong.items())
         if (depth := _depth(count, most))
     ]
-    label = f"{len(squares)} of {vgprs * LANES} registers were wrong, one up to {most:,} times"
+    label = f"{len(squares)} of {vgprs * LANES} {what} were wrong, one up to {most:,} times"
     return Picture(LANES * side, vgprs * side, side, squares, label)
 
 
@@ -99,22 +123,37 @@ def _depth(count: int, most: int) -> int:
     return -(-9 * count // most) if count > 0 else 0
 
 
-def _known(row: InstructionTotals) -> Instruction | None:
+def axes(row: InstructionTotals) -> tuple[str, str, str]:
+    """Return what the lines, the columns and the squares of a map of wrong places are."""
+    if isinstance(_known(row), ArrayOperation):
+        return "row", "column", "places"
+    return "VGPR", "lane", "registers"
+
+
+def _known(row: InstructionTotals) -> Row | None:
     try:
-        return instruction(row.name, row.arch)
+        return find(row.name, row.arch)
     except GpuemuError:
         return None
 
 
 def _legal_classes(row: InstructionTotals) -> set[str]:
     known = _known(row)
-    return {cls.name for cls in classes_for(known)} if known else set(row.classes)
+    return {cls.name for cls in operation_of(known).classes} if known else set(row.classes)
 
 
 def _legal_modifiers(row: InstructionTotals) -> list[str]:
     known = _known(row)
-    found = [modifiers_text(m.non_default()) for m in sweep(known)] if known else []
+    found = [modifiers_text(m.non_default()) for m in operation_of(known).sweep()] if known else []
     return list(dict.fromkeys(found))
 
 
-__all__ = ["OTHERS", "Picture", "class_names", "class_picture", "heat_picture", "modifier_picture"]
+__all__ = [
+    "OTHERS",
+    "Picture",
+    "axes",
+    "class_names",
+    "class_picture",
+    "heat_picture",
+    "modifier_picture",
+]

@@ -1,4 +1,5 @@
-// Hopper's asynchronous copies and int8 products (sm_90a): thin names for single instructions.
+// Hopper's asynchronous copies and int8 products (sm_90a), and clusters of blocks (sm_90 and
+// later): thin names for single instructions.
 #pragma once
 #include "common.cuh"
 
@@ -11,6 +12,23 @@ struct alignas(64) TensorMap {
 
 __device__ __forceinline__ u32 shared_address(const void* p) {
   return (u32)__cvta_generic_to_shared(p);
+}
+
+// Waits for all threads of a cluster; what they wrote to shared memory is seen by all.
+__device__ __forceinline__ void cluster_sync() {
+  asm volatile(
+      "barrier.cluster.arrive.release.aligned;\n"
+      "barrier.cluster.wait.acquire.aligned;" ::
+          : "memory");
+}
+
+// The word at this block's shared address, in another block of the cluster.
+__device__ __forceinline__ u64 cluster_read(u32 address, u32 block) {
+  u32 there;
+  u64 value;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(block));
+  asm volatile("ld.shared::cluster.u64 %0, [%1];" : "=l"(value) : "r"(there) : "memory");
+  return value;
 }
 
 __device__ __forceinline__ void barrier_init(u32 barrier, u32 arrivals) {

@@ -32,6 +32,7 @@ struct EncodeStep {
   i32 exponents;
   u32 limit;
   i32 limit_exponent;
+  i32 held;  // of `encode_columns`: runs that a thread holds, a multiple of those in registers
 };
 
 // What a plan fixes for one recombination: `sums` counts bytes, the rest elements.

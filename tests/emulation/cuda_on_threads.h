@@ -18,6 +18,7 @@ inline Index blockDim, gridDim;
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __shared__ static
+#define DYNAMIC_SHARED(name) alignas(16) static unsigned char name[200 * 1024]
 
 struct alignas(16) uint4 {
   unsigned x, y, z, w;

@@ -20,7 +20,8 @@ import pytest
 from gpuemu.backends import cuda, sources
 
 KERNELS = {
-    "emulation_encode.cu": ("encode_rows", "encode_columns"),
+    "emulation_encode_rows.cu": ("encode_rows",),
+    "emulation_encode_columns.cu": ("encode_columns",),
     "emulation_recombine.cu": ("recombine",),
     "emulation_span.cu": ("block_exponents", "largest_span"),
 }
@@ -63,7 +64,7 @@ class Kernel:
 
     def start(self, *arguments: int) -> None:
         """Take the arguments of cuLaunchKernel after the function."""
-        gx, gy, _, bx, by, _, _, _, pointers, _ = arguments
+        gx, gy, _, bx, by, _, _shared, _, pointers, _ = arguments
         self._call(ctypes.c_void_p(pointers), (ctypes.c_int * 4)(gx, gy, bx, by))
 
 
@@ -204,6 +205,7 @@ def install(monkeypatch: pytest.MonkeyPatch, folders: dict[str, Path] | None = N
 
     from gpuemu.gemm.emulation import (
         cublaslt,
+        device_encode,
         device_fused,
         device_launch,
         device_products,
@@ -213,9 +215,10 @@ def install(monkeypatch: pytest.MonkeyPatch, folders: dict[str, Path] | None = N
     monkeypatch.setitem(sys.modules, "cupy", _fake_cupy())
     monkeypatch.setattr(cuda, "why_unavailable", lambda: "")
     monkeypatch.setattr(cuda, "kernel", kernel)
-    monkeypatch.setattr(device_launch, "entry", lambda kernel: kernel.start)
+    monkeypatch.setattr(device_launch, "entry", lambda kernel, shared: kernel.start)
+    monkeypatch.setattr(device_encode, "clusters", lambda device: False)  # blocks run in turn
     monkeypatch.setattr(device_fused, "available", lambda: False)
     monkeypatch.setattr(cublaslt, "library", lambda device: None)
-    monkeypatch.setattr(device_products, "cublas", lambda: (Cublas(), 0))
+    monkeypatch.setattr(device_products, "cublas", lambda: (Cublas(), lambda: 0))
     fresh = functools.lru_cache(device_steps.program.__wrapped__)
     monkeypatch.setattr(device_steps, "program", fresh)

@@ -224,7 +224,7 @@ def test_check_finds_a_difference(monkeypatch: pytest.MonkeyPatch) -> None:
 
 TIMES: tuning.Table = {
     "float32": {
-        "1024": {"native": 1.0, "slices-3": 1.0, "crt-7": 1.5},
+        "1024": {"native": 1.0, "slices-3": 1.0, "slices-4": 1.0, "crt-7": 1.5, "crt-9": 1.5},
         "4096": {"native": 4.0, "slices-3": 1.0, "slices-4": 1.2, "crt-7": 1.5, "crt-9": 1.1},
     },
     "float64": {"1024": {"native": 1.0, "slices-7": 1.5, "crt-14": 0.8}},
@@ -235,13 +235,18 @@ TIMES: tuning.Table = {
     ("dtype", "shape", "bits", "scheme"),
     [
         ("float32", (4096, 4096, 4096), 23, "slices"),
-        ("float32", (4096, 4096, 4095), 23, "native"),  # the row of 1024: no gain
+        ("float32", (4096, 4096, 4095), 23, "slices"),
+        ("float32", (1100, 1100, 1100), 23, "native"),  # near 1024: too little gain
+        ("float32", (1024, 1024, 1023), 23, "native"),  # just below the table
+        ("float32", (2500, 2500, 2500), 31, "slices"),  # 1.12 and 1.23 ms
+        ("float32", (4000, 4000, 4000), 31, "crt"),
         ("float32", (8192, 9000, 4096), 31, "crt"),
         ("float32", (300, 9000, 4096), 23, "native"),  # below the table
         ("float32", (2048, 16384, 16384), 23, "slices"),  # like a square of 4915
-        ("float32", (1500, 8192, 8192), 23, "native"),  # like one of 3293
+        ("float32", (400, 8192, 8192), 23, "native"),  # like one of 1093
         ("float32", (0, 8192, 8192), 23, "native"),
-        ("float32", (1024, 1024, 1024), 32, "slices"),  # more bits than float32 has
+        ("float32", (1024, 1024, 1024), 32, "crt"),  # more bits than float32 has
+        ("float32", (300, 9000, 4096), 32, "slices"),  # the same, below the table
         ("float64", (1024, 1024, 1024), 52, "crt"),
         ("float64", (1024, 1024, 1024), 45, "crt"),  # unmeasured counts: the next that was measured
     ],

@@ -7,10 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gpuemu.backends import cuda
 from gpuemu.errors import BadValue
 from gpuemu.gemm.emulation import (
+    cublaslt,
+    device_encode,
     device_fused,
     device_plan,
+    device_products,
     device_steps,
     emulated_matmul,
     emulation_report,
@@ -60,10 +64,36 @@ def test_bits(cuda_path: str, scheme: str, bits: int, dtype: Any, case: str) -> 
 
 @pytest.mark.parametrize(("scheme", "bits", "dtype"), SCHEMES)
 def test_longer_than_registers(cuda_path: str, scheme: str, bits: int, dtype: Any) -> None:
-    """Rows of more than 512 threads x 32 elements are read twice."""
+    """Rows and columns of which registers hold a part, shared memory another, and the rest is read
+    again (without clusters of blocks).
+    """
     a, b, _ = operands("columns", dtype, 2, 2, 17000)
     a[0, -1] = 1000.0
     emulated_matmul(a.copy(), b, mantissa_bits=bits, scheme=scheme, backend="check")
+    emulated_matmul(a, b.copy(), mantissa_bits=bits, scheme=scheme, backend="check")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("k", [1000, 2100, 9000, 33000])
+@pytest.mark.parametrize(("scheme", "bits", "dtype"), SCHEMES)
+def test_clusters_of_blocks(scheme: str, bits: int, dtype: Any, k: int) -> None:
+    """Columns that 1 to 8 blocks share: the largest magnitude, infinity or NaN in any of them."""
+    a, b, _ = operands("rows", dtype, 3, 19, k)
+    b[k - 1, 2], b[k // 2, 3], b[0, 4], b[k - 1, 5], b[k // 3, 6] = 1e3, -1e4, 1e3, np.inf, np.nan
+    emulated_matmul(a, b, mantissa_bits=bits, scheme=scheme, backend="check")
+
+
+@pytest.mark.parametrize("itemsize", [4, 8])
+@pytest.mark.parametrize("clusters", [False, True])
+def test_columns_fit_a_multiprocessor(itemsize: int, clusters: bool) -> None:
+    for k in (16, 512, 1024, 1040, 2048, 4096, 8192, 16384, 33024, 131056):
+        how = device_encode.columns(itemsize, k, clusters)
+        holds = how.cluster * how.threads // how.vectors * how.held * 32 // itemsize
+        assert how.threads % 32 == how.threads % how.vectors == how.held % 2 == 0
+        assert how.threads <= 256 and how.cluster in ((1, 4, 8) if clusters else (1,))
+        assert how.shared == (how.held - 2) * 32 * how.threads <= 48 << 10
+        # Held whole; or more cannot be held.
+        assert holds >= k or (how.held == 8 and how.cluster == (8 if clusters else 1))
 
 
 @pytest.mark.parametrize("buffers", [1, 2])
@@ -160,6 +190,26 @@ def test_without_the_fused_kernel(
         a, b, c = operands("rows", dtype, 300, 140, 200)
         emulated_matmul(a, b, c, -1.5, 0.75, mantissa_bits=bits, scheme=scheme, backend="check")
         assert emulation_report().blocks[0] == 48
+    device_steps.program.cache_clear()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("scheme", "bits", "dtype"), SCHEMES)
+def test_every_int8_product_gives_the_same_bits(
+    scheme: str, bits: int, dtype: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """cublasLt's tried algorithm, its first in another raster, and cublasGemmEx."""
+    a, b, _ = operands("rows", dtype, 2048, 1040, 1500)
+    library, found = cublaslt.library, []
+    for limit, used in ((1 << 60, library), (0, library), (0, lambda device: None)):
+        monkeypatch.setattr(device_products, "DIRECT_LIMIT", limit)
+        monkeypatch.setattr(cublaslt, "library", used)
+        device_steps.program.cache_clear()
+        found.append(emulated_matmul(a, b, mantissa_bits=bits, scheme=scheme, backend="cuda"))
+    product = cublaslt.Product(2048, 2048, 2048, 0, 1 << 22, 1 << 23, 2048, 2048)
+    chosen = library(0).rastered(product, 1 << 25, 1 << 25, device_products.LARGE_CLUSTER)
+    assert chosen is not None or cuda.device_arch() != "sm_90a"
+    assert np.array_equal(found[0], found[2]) and np.array_equal(found[1], found[2])
     device_steps.program.cache_clear()
 
 

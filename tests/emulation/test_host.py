@@ -105,8 +105,13 @@ def test_residues_at_the_norm_limit() -> None:
 
 
 VARIANTS = [
-    ("emulation_encode.cu", {"ELEMENT_BITS": 32, "SCHEME": 0, "PLANE_COUNT": 3, "USE_NEAREST": 1}),
-    ("emulation_encode.cu", {"ELEMENT_BITS": 64, "SCHEME": 1, "PLANE_COUNT": 14, "USE_WEIGHTS": 1}),
+    (f"emulation_encode_{direction}.cu", defines)
+    for direction in ("rows", "columns")
+    for defines in (
+        {"ELEMENT_BITS": 32, "SCHEME": 0, "PLANE_COUNT": 3, "USE_NEAREST": 1, "CLUSTER": 1},
+        {"ELEMENT_BITS": 64, "SCHEME": 1, "PLANE_COUNT": 14, "USE_WEIGHTS": 1, "CLUSTER": 1},
+    )
+] + [
     (
         "emulation_recombine.cu",
         {"ELEMENT_BITS": 32, "SCHEME": 0, "PLANE_COUNT": 3, "USE_GROUPS": 0},
@@ -139,10 +144,19 @@ def test_the_fused_kernel_compiles(planes: int) -> None:
     assert text.count("wgmma.mma_async") == products
 
 
+@pytest.mark.parametrize("arch", ["sm_90a", "sm_100", "sm_120"])
+@pytest.mark.parametrize("cluster", [4, 8])
+def test_clusters_compile(cluster: int, arch: str) -> None:
+    defines = {"ELEMENT_BITS": 64, "SCHEME": 0, "PLANE_COUNT": 7, "USE_NEAREST": 0}
+    assert cuda.cubin("emulation_encode_columns.cu", defines | {"CLUSTER": cluster}, arch)
+
+
 #: Fused multiply-adds that the sources write, by (source, scheme): no others may appear.
 FUSED = {
-    ("emulation_encode.cu", 0): set(),
-    ("emulation_encode.cu", 1): {"fma.rn.f32"},  # quotients of residues
+    ("emulation_encode_rows.cu", 0): set(),
+    ("emulation_encode_rows.cu", 1): {"fma.rn.f32"},  # quotients of residues
+    ("emulation_encode_columns.cu", 0): set(),
+    ("emulation_encode_columns.cu", 1): {"fma.rn.f32"},
     ("emulation_recombine.cu", 0): {"fma.rn.f64"},  # weights of diagonals
     ("emulation_recombine.cu", 1): {"fma.rn.f32"},  # the quotient of the CRT
     ("emulation_span.cu", 0): set(),

@@ -47,6 +47,9 @@ def compare(options: dict[str, Any]) -> None:
     emulated_matmul(a, b, c, 1.5, 0.3, backend="check", **options)
     emulated_matmul(np.asfortranarray(a), right, backend="check", **options)
     emulated_matmul(strided, right, backend="check", **options)
+    long = random.standard_normal((2300, 3)).astype(np.float32)  # more than registers hold
+    long[1100:] *= 4
+    emulated_matmul(long.T.copy(), long, backend="check", **options)
 
 
 @pytest.mark.parametrize("options", [SLICES, NEAREST, CRT])
@@ -71,9 +74,12 @@ KERNELS = [
     ("residues.cuh", "return (u32)acc - quotient", "return (u32)acc + quotient", CRT),
     ("values.cuh", "rest == half && (kept & 1)", "rest == half", CRT),
     ("values.cuh", "i64 part = limb[i] - (i64)nearest", "i64 part = limb[i] + (i64)nearest", CRT),
-    ("encode.cu", "k < padded) store_quad", "k < length) store_quad", SLICES),
-    ("encode.cu", "step >= KEPT", "step > KEPT", SLICES),
-    ("encode.cu", "= {low[p], high[p]}", "= {high[p], low[p]}", SLICES),
+    ("encode_rows.cu", "k < padded) store_quad", "k < length) store_quad", SLICES),
+    ("encode.cuh", "step >= KEPT", "step > KEPT", SLICES),
+    ("encode_columns.cu", "j < left ? x[j", "j + 1 < left ? x[j", SLICES),
+    ("encode_columns.cu", "shared[j * blockDim.x] = run", "shared[j] = run", SLICES),
+    ("encode_columns.cu", "i >= KEPT; --i", "i > held; --i", CRT),
+    ("encode_columns.cu", "count + KEPT - 1 - n", "count - 1 - n", SLICES),
 ]  # fmt: skip
 
 
@@ -92,8 +98,7 @@ def test_kernel_mutants(
     text = changed.read_text()
     assert line in text
     changed.write_text(text.replace(line, fault))
-    source = "emulation_recombine.cu" if file == "values.cuh" else "emulation_encode.cu"
-    simulator.install(monkeypatch, {source: tmp_path})
+    simulator.install(monkeypatch, dict.fromkeys(simulator.KERNELS, tmp_path))
     with pytest.raises(Mismatch):
         compare(options)
 

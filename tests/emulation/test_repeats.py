@@ -71,6 +71,14 @@ def test_native_repetitions(calls: list[Any]) -> None:
     assert len(calls) == 1
 
 
+def test_an_addend_of_another_library_is_no_repetition(calls: list[Any]) -> None:
+    a, b, c = operands(8)
+    emulated_matmul(a, b, c, 1.0, 0.5, backend="cuda")
+    got = emulated_matmul(a, b, np.array(c), 1.0, 0.5, backend="cuda")
+    assert len(calls) == 2
+    assert np.array_equal(np.asarray(got), oracle(a, b, c, 1.0, 0.5))
+
+
 @pytest.mark.parametrize(
     ("change", "options"),
     [

@@ -19,6 +19,7 @@ _TRANSPOSE_A, _TRANSPOSED = 3, 1
 _BATCH_COUNT, _BATCH_STRIDE = 5, 6
 _MOST_WORKSPACE, _ALIGNMENTS = 1, (5, 6, 7, 8)
 _ALGORITHM_BYTES = 64
+_SWIZZLE, _CLUSTER = 4, 8  # of an algorithm: raster of the blocks, shape of their clusters
 _ONE, _ZERO = ctypes.c_int32(1), ctypes.c_int32(0)
 
 
@@ -41,6 +42,15 @@ class Product:
     count: int = 1
 
 
+def alignment(offset: int) -> int:
+    """Return the bytes, at most 256, that an offset into aligned memory is a multiple of."""
+    return min(256, offset & -offset) if offset else 256
+
+
+#: Runs a product (workspace address, stream), and its bytes of scratch.
+Choice = tuple[Callable[[int, int], None], int]
+
+
 class Heuristic(ctypes.Structure):
     """cublasLtMatmulHeuristicResult_t."""
 
@@ -61,6 +71,12 @@ class Library:
         self._matmul = loaded.cublasLtMatmul
         pointer, size = ctypes.c_void_p, ctypes.c_size_t
         self._matmul.argtypes = (*(pointer,) * 14, size, pointer)
+        loaded.cublasLtGetVersion.restype = size
+
+    @property
+    def version(self) -> int:
+        """cublasLt's version, 130100 for 13.1.0."""
+        return int(self._loaded.cublasLtGetVersion())
 
     def _do(self, name: str, *arguments: Any) -> None:
         status = getattr(self._loaded, name)(*arguments)
@@ -98,47 +114,77 @@ class Library:
         change = "cublasLtMatmulPreferenceSetAttribute"
         self._set(change, made, _MOST_WORKSPACE, ctypes.c_uint64(spare))
         for attribute, offset in zip(_ALIGNMENTS, (p.left, p.right, p.out, p.out), strict=True):
-            alignment = min(256, offset & -offset) if offset else 256
-            self._set(change, made, attribute, ctypes.c_uint32(alignment))
+            self._set(change, made, attribute, ctypes.c_uint32(alignment(offset)))
         return made
 
-    def candidates(
-        self, p: Product, spare_offset: int, spare: int, most: int = 1
-    ) -> list[tuple[Callable[[int, int], None], int]]:
-        """Return functions (workspace address, stream) that run a product, each with its scratch.
-
-        At most `most`, in the order of cublasLt's guess at their speed; none where no algorithm
-        fits.
+    def candidates(self, p: Product, spare_offset: int, spare: int, most: int = 1) -> list[Choice]:
+        """Return at most `most` algorithms for a product, in the order of cublasLt's guess at their
+        speed; none where no algorithm fits.
         """
-        operation = self.operation()
-        left = self.layout(_INT8, p.k, p.m, p.left_row, p.count)
-        right = self.layout(_INT8, p.k, p.n, p.right_row, p.count)
-        out = self.layout(_INT32, p.m, p.n, p.m, p.count)
+        problem = self._problem(p)
         results, found = (Heuristic * most)(), ctypes.c_int()
         status = self._loaded.cublasLtMatmulAlgoGetHeuristic(
-            ctypes.c_void_p(self._handle), operation, left, right, out, out,
+            ctypes.c_void_p(self._handle), *problem,
             self._preference(p, spare), most, ctypes.byref(results), ctypes.byref(found),
         )  # fmt: skip
         if status:
             return []
+        given = [result for result in results[: found.value] if not result.state]
+        return [
+            (self._runner(p, problem, result, spare_offset), int(result.workspace))
+            for result in given
+        ]
+
+    def rastered(self, p: Product, spare_offset: int, spare: int, cluster: int) -> Choice | None:
+        """Return cublasLt's first guess in another raster: blocks in clusters of a shape (an item
+        of `cublasLtClusterShape_t`), and neighbours in time near each other in the result. None
+        where this cannot be had.
+        """
+        problem = self._problem(p)
+        guess, checked, found = Heuristic(), Heuristic(), ctypes.c_int()
+        handle, algorithm = ctypes.c_void_p(self._handle), ctypes.byref(guess.algorithm)
+        change = self._loaded.cublasLtMatmulAlgoConfigSetAttribute
+        settings = (_SWIZZLE, ctypes.c_uint32(1)), (_CLUSTER, ctypes.c_uint16(cluster))
+        failed = self._loaded.cublasLtMatmulAlgoGetHeuristic(
+            handle, *problem, self._preference(p, spare), 1,
+            ctypes.byref(guess), ctypes.byref(found),
+        )  # fmt: skip
+        for attribute, value in settings:
+            size = ctypes.c_size_t(ctypes.sizeof(value))
+            failed = failed or change(algorithm, attribute, ctypes.byref(value), size)
+        failed = failed or self._loaded.cublasLtMatmulAlgoCheck(
+            handle, *problem, algorithm, ctypes.byref(checked)
+        )
+        if failed or checked.state or checked.workspace > spare:
+            return None
+        guess.workspace = checked.workspace
+        return self._runner(p, problem, guess, spare_offset), int(guess.workspace)
+
+    def _problem(self, p: Product) -> tuple[Any, ...]:
+        """Return what cublasLt is asked about: the operation, layouts of A, B, C and D."""
+        left = self.layout(_INT8, p.k, p.m, p.left_row, p.count)
+        right = self.layout(_INT8, p.k, p.n, p.right_row, p.count)
+        out = self.layout(_INT32, p.m, p.n, p.m, p.count)
+        return self.operation(), left, right, out, out
+
+    def _runner(
+        self, p: Product, problem: tuple[Any, ...], chosen: Heuristic, spare_offset: int
+    ) -> Callable[[int, int], None]:
         matmul, handle = self._matmul, self._handle
+        operation, left, right, out, _ = problem
         one, zero = ctypes.addressof(_ONE), ctypes.addressof(_ZERO)
+        algorithm, scratch = ctypes.addressof(chosen), int(chosen.workspace)
 
-        def runner(best: Heuristic) -> tuple[Callable[[int, int], None], int]:
-            algorithm, scratch = ctypes.addressof(best), int(best.workspace)
+        def run(base: int, stream: int, _keep: Any = chosen) -> None:
+            to = base + p.out
+            status = matmul(
+                handle, operation, one, base + p.left, left, base + p.right, right, zero,
+                to, out, to, out, algorithm, base + spare_offset, scratch, stream,
+            )  # fmt: skip
+            if status:
+                raise BackendUnavailable(f"cublasLtMatmul returned status {status} for {p}")
 
-            def run(base: int, stream: int, _keep: Any = results) -> None:
-                to = base + p.out
-                status = matmul(
-                    handle, operation, one, base + p.left, left, base + p.right, right, zero,
-                    to, out, to, out, algorithm, base + spare_offset, scratch, stream,
-                )  # fmt: skip
-                if status:
-                    raise BackendUnavailable(f"cublasLtMatmul returned status {status} for {p}")
-
-            return run, scratch
-
-        return [runner(best) for best in results[: found.value] if not best.state]
+        return run
 
 
 @cache

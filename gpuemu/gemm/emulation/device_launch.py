@@ -53,20 +53,27 @@ def entry(kernel: cuda.Kernel, shared: int = 0) -> Callable[..., None]:
     """
     from cupy_backends.cuda.api import driver
 
-    if shared:
-        kernel._function.max_dynamic_shared_size_bytes = shared
-    return partial(driver.launchKernel, kernel._function.kernel.ptr)
+    function = kernel._function
+    if shared > function.max_dynamic_shared_size_bytes:  # other launches of it keep what they need
+        function.max_dynamic_shared_size_bytes = shared
+    return partial(driver.launchKernel, function.kernel.ptr)
 
 
 def launch(
-    kernel: cuda.Kernel, grid: tuple[int, ...], block: tuple[int, ...], step: np.ndarray[Any, Any]
+    kernel: cuda.Kernel,
+    grid: tuple[int, ...],
+    block: tuple[int, ...],
+    step: np.ndarray[Any, Any],
+    shared: int = 0,
 ) -> Run:
-    """Return the launch of a kernel with one step; it copies its arguments."""
-    start, at = entry(kernel), int(step.ctypes.data)
+    """Return the launch of a kernel with one step and `shared` bytes of shared memory; it copies
+    its arguments.
+    """
+    start, at = entry(kernel, shared), int(step.ctypes.data)
     extents = (*(*grid, 1, 1)[:3], *(*block, 1, 1)[:3])
 
     def run(running: Running, _keep: Any = step) -> None:
         arguments = _Arguments(running.address, at)
-        start(*extents, 0, running.stream, ctypes.addressof(arguments), 0)
+        start(*extents, shared, running.stream, ctypes.addressof(arguments), 0)
 
     return run

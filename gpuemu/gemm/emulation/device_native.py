@@ -40,16 +40,19 @@ def prepare(a: Any, b: Any) -> Callable[[Any, Any], Any] | None:
         return None
     (m, k), n, dtype = a.shape, b.shape[1], a.dtype
     kind, compute, one, zero = _KINDS[a.itemsize]
+    import cupy
+
+    # Looked up here, not in every call: names of modules cost a call a microsecond.
+    cublas, handle_of_thread = device_products.cublas()
+    multiply = cublas.gemmEx
+    matrix, extents, (a_order, a_row), (b_order, b_row) = cupy.ndarray, (m, n), left, right
 
     def product(a: Any, b: Any) -> Any:
-        import cupy
-
-        cublas, handle = device_products.cublas()
-        out = cupy.ndarray((m, n), dtype)
+        out = matrix(extents, dtype)
         # Column-major cuBLAS sees every matrix transposed: out^T = b^T a^T.
-        cublas.gemmEx(
-            handle, right[0], left[0], n, m, k, one, b.data.ptr, kind, right[1],
-            a.data.ptr, kind, left[1], zero, out.data.ptr, kind, n, compute, _DEFAULT_ALGORITHM,
+        multiply(
+            handle_of_thread(), b_order, a_order, n, m, k, one, b.data.ptr, kind, b_row,
+            a.data.ptr, kind, a_row, zero, out.data.ptr, kind, n, compute, _DEFAULT_ALGORITHM,
         )  # fmt: skip
         return out
 

@@ -13,14 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...backends import cuda
-from . import device_fused, device_plan, device_products, scheme
+from . import device_encode, device_fused, device_plan, device_products, scheme
 from .device_launch import Run, launch
 from .device_plan import Plan, padded
 from .scheme import Setting
-
-MAX_THREADS = 512
-CHUNKS = {4: 8, 8: 4}  # by bytes an element, as in emulation_encode.cu
-SECTOR, RUN = 32, 8  # bytes of a row that a block of columns takes; values of k at a time, as there
 
 _ENCODE_LONG = ("first", "stride", "out", "vector_stride", "plane_stride")
 _ENCODE_SHORT = ("right", "length", "padded", "vectors", "exponents")
@@ -41,7 +37,7 @@ ENCODE = _struct(
     (_ENCODE_LONG, np.int64),
     (_ENCODE_SHORT, np.int32),
     (("limit",), np.uint32),
-    (("limit_exponent",), np.int32),
+    (("limit_exponent", "held"), np.int32),
 )
 RECOMBINE = _struct((_RECOMBINE_LONG, np.int64), (_RECOMBINE_SHORT, np.int32))
 
@@ -193,24 +189,26 @@ class _Part:
             first * step + self.first * k_step, step if along_k else k_step,
             *self._layout(right, padded(count), buffer),
             right, plan.k, plan.padded_k, count,
-            self.exponents + (plan.rows if right else 0) + first, *limit,
+            self.exponents + (plan.rows if right else 0) + first, *limit, 0,
         )  # fmt: skip
         weight = {"USE_WEIGHTS": int(right)} if crt else {"USE_NEAREST": int(setting.nearest)}
         return (self._encode_rows if along_k else self._encode_columns)(at, count, weight)
 
     def _encode_rows(self, at: Any, count: int, weight: dict[str, int]) -> tuple[Run, ...]:
-        warp = 32 * 4 * CHUNKS[self.shape.itemsize]  # elements that a warp keeps
-        threads = min(MAX_THREADS, max(32, -(-self.plan.padded_k // warp) * 32))
-        kernel = self._kernel("emulation_encode.cu", "encode_rows", **weight)
+        threads = device_encode.row_threads(self.shape.itemsize, self.plan.padded_k)
+        kernel = self._kernel("emulation_encode_rows.cu", "encode_rows", **weight)
         return (launch(kernel, (count,), (threads,), at),)
 
     def _encode_columns(self, at: Any, count: int, weight: dict[str, int]) -> tuple[Run, ...]:
-        columns = SECTOR // self.shape.itemsize
-        kept = 4 * CHUNKS[self.shape.itemsize]  # values of k that a thread keeps
-        threads = -(-self.plan.padded_k // kept) * columns
-        threads = min(MAX_THREADS, -(-threads // 32) * 32)
-        kernel = self._kernel("emulation_encode.cu", "encode_columns", **weight)
-        return (launch(kernel, (-(-count // columns),), (threads,), at),)
+        shape = self.shape
+        how = device_encode.columns(
+            shape.itemsize, self.plan.padded_k, device_encode.clusters(shape.device)
+        )
+        at["held"] = how.held
+        defines = weight | {"CLUSTER": how.cluster}
+        kernel = self._kernel("emulation_encode_columns.cu", "encode_columns", **defines)
+        grid = (-(-count // how.vectors) * how.cluster,)
+        return (launch(kernel, grid, (how.threads,), at, how.shared),)
 
     def _layout(self, right: bool, block: int, buffer: int) -> tuple[int, int, int]:
         """Return where a block's planes begin, and the strides of vectors and planes."""

@@ -101,8 +101,11 @@ def emulated_matmul(
     """
     key = None
     if not timing and type(backend) is str and backend in ("auto", "cuda"):
-        choices = (mantissa_bits, workspace, backend, mantissa_control)
-        key = repeats.key(A, B, C, alpha, beta, (*choices, scheme, slice_rounding, split_k))
+        key = repeats.key(
+            A, B, C, alpha, beta,
+            (mantissa_bits, type(mantissa_bits), workspace, type(workspace), backend,
+             mantissa_control, scheme, slice_rounding, split_k),
+        )  # fmt: skip
         again = repeats.find(key)
         if again is not None:
             return again(A, B, C, alpha, beta)

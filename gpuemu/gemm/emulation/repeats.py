@@ -6,6 +6,7 @@ results depend on besides (addresses, alpha, beta) comes with each call.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -41,22 +42,21 @@ def forget() -> None:
 def key(a: Any, b: Any, c: Any, alpha: Any, beta: Any, options: tuple[Any, ...]) -> Any:
     """Return what a call shares with its repetitions; None for a call that is never remembered.
 
-    Types stand beside the values, because True equals 1 and 1.0: a call that was refused is no
-    repetition of one that ran.
+    Types stand beside numbers, because True equals 1 and 1.0: a call that was refused is no
+    repetition of one that ran. `options` has the types of its own.
     """
+    kind = type(a)
     numbers = type(alpha), type(beta)
-    if type(b) is not type(a) or numbers not in _NUMBERS or arrays.kind(a) != "cupy":
+    if type(b) is not kind or numbers not in _NUMBERS or arrays.kind(a) != "cupy":
         return None
     addend = None
     if c is not None:
-        if type(c) is not type(a):
+        if type(c) is not kind:
             return None
         addend = (c.dtype, c.shape, c.strides)
-    import cupy
-
     return (
         a.dtype, a.shape, a.strides, b.dtype, b.shape, b.strides, addend, beta != 0,
-        cupy.cuda.runtime.getDevice(), options, tuple(map(type, options)),
+        sys.modules["cupy"].cuda.runtime.getDevice(), options,
     )  # fmt: skip
 
 
@@ -85,13 +85,13 @@ def _native(call: Call, setting: Setting) -> Again | None:
     if product is None:
         return None
     record = report.Record(call.shape, call.dtype_name, "cuda", setting, call.bits, False)
-    real = call.dtype.type
+    real, publish = call.dtype.type, report.publish
 
     def again(a: Any, b: Any, c: Any, alpha: float, beta: float) -> Any:
         result = product(a, b)
         if alpha != 1 or beta != 0:
             result = device.scale(result, float(real(alpha)), float(real(beta)), c)
-        report.publish(record)
+        publish(record)
         return result
 
     return again

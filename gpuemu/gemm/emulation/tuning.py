@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import bisect
 import json
+import math
 import statistics
 from collections.abc import Callable, Iterator
 from functools import cache, lru_cache, partial
@@ -19,7 +21,7 @@ MODULI_COUNTS = {"float32": (7, 9, 11), "float64": (7, 9, 11, 14)}
 #: "auto" takes emulation where its time is below this part of native's in the table.
 MARGIN = 0.9
 #: Part of the cached file's name: raise it when calls get faster or slower on the CPU.
-VERSION = 3
+VERSION = 4
 
 #: milliseconds: dtype -> size -> name ("native", "slices-3", "crt-14") -> time
 Table = dict[str, dict[str, dict[str, float]]]
@@ -35,7 +37,7 @@ def choose(dtype: str, shape: tuple[int, int, int], bits: int) -> str:
 @lru_cache(maxsize=1024)
 def _choose(device: int, dtype: str, shape: tuple[int, int, int], bits: int) -> str:
     small = equivalent(shape) < SIZES[0]
-    return choose_from({dtype: {}} if small else table(_device_name(device)), dtype, shape, bits)
+    return choose_from({dtype: {}} if small else table(device_name(device)), dtype, shape, bits)
 
 
 def equivalent(shape: tuple[int, int, int]) -> float:
@@ -55,8 +57,8 @@ def equivalent(shape: tuple[int, int, int]) -> float:
 def choose_from(times: Table, dtype: str, shape: tuple[int, int, int], bits: int) -> str:
     """Return the scheme that a table of times favours; native where none is clearly faster.
 
-    A shape counts as the largest measured square that is not above its `equivalent`; what is
-    below the table runs natively.
+    A shape counts as a square of its `equivalent`, whose times lie between those of its measured
+    neighbours; what is below the table runs natively, what is above counts as its largest.
 
     Parameters
     ----------
@@ -69,11 +71,10 @@ def choose_from(times: Table, dtype: str, shape: tuple[int, int, int], bits: int
     bits : int
         Mantissa bits; more than the dtype holds are never native.
     """
-    fitting = [int(size) for size in times[dtype] if int(size) <= equivalent(shape)]
     names = {f"slices-{_measured(slices_for(bits), SLICE_COUNTS[dtype])}": "slices"}
     if bits <= 53:
         names[f"crt-{_measured(moduli_for(bits), MODULI_COUNTS[dtype])}"] = "crt"
-    row = times[dtype][str(max(fitting))] if fitting else {}
+    row = between(times[dtype], equivalent(shape))
     candidates = {scheme: row[name] for name, scheme in names.items() if name in row}
     beyond_native = bits > (24 if dtype == "float32" else 53)
     if not candidates:
@@ -84,13 +85,35 @@ def choose_from(times: Table, dtype: str, shape: tuple[int, int, int], bits: int
     return "native"
 
 
+def between(rows: dict[str, dict[str, float]], size: float) -> dict[str, float]:
+    """Return the times at a size: a power of it through its two measured neighbours.
+
+    >>> rows = {"1000": {"native": 1.0}, "2000": {"native": 8.0}}
+    >>> [round(between(rows, n)["native"], 3) for n in (1000, 1500, 2000, 9000)]
+    [1.0, 3.375, 8.0, 8.0]
+    >>> between(rows, 900)
+    {}
+    """
+    sizes = sorted(map(int, rows))
+    above = bisect.bisect_right(sizes, size)
+    if above == 0:
+        return {}
+    low = rows[str(sizes[above - 1])]
+    if above == len(sizes):
+        return low
+    high = rows[str(sizes[above])]
+    part = math.log(size / sizes[above - 1]) / math.log(sizes[above] / sizes[above - 1])
+    return {name: low[name] ** (1 - part) * high[name] ** part for name in low if name in high}
+
+
 def _measured(count: int, counts: tuple[int, ...]) -> int:
     """Return the smallest measured count that is at least `count`, or `count` where none is."""
     return min((c for c in counts if c >= count), default=count)
 
 
 @cache
-def _device_name(device: int) -> str:
+def device_name(device: int) -> str:
+    """Return what times depend on, for the name of a file: device, runtime, `VERSION`."""
     import cupy
 
     properties = cupy.cuda.runtime.getDeviceProperties(device)

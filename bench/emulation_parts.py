@@ -63,7 +63,7 @@ def overhead() -> Results:
     product = cublaslt.Product(256, 256, 256, 0, 1 << 20, 2 << 20, 256, 256)
     memory = cupy.cuda.alloc(8 << 20)
     stream = cupy.cuda.get_current_stream().ptr
-    run, _ = device_products.prepare(product, 0, 4 << 20, 1 << 20)
+    run, _ = device_products.prepare(product, 0, 4 << 20, 1 << 20, 3)
     result["one int8 product, us"] = _enqueue_us(lambda: run(memory.ptr, stream))
     other = device_products._through_gemm_ex(product)
     result["one int8 product through gemmEx, us"] = _enqueue_us(lambda: other(memory.ptr, stream))

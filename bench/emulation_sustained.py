@@ -1,8 +1,8 @@
 """Products one after the other until the device is at its power limit, beside int8 products alone
 under the same load: a part of `emulation_report.py`.
 
-What a product takes there is decided by joules. Its floor is what its int8 products take alone,
-and the bytes that are encoded and recombined, at copy bandwidth.
+What a product takes there is decided by joules. Its floor is what int8 products of its depth take
+alone, and the bytes that are encoded and recombined, at copy bandwidth.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ SIZE, ROWS = 8192, 4096  # extents; rows of the int8 product, as in a block of t
 SECONDS, ROUNDS = 0.25, 2
 COPY_BYTES_PER_MS = 4.3e9
 PRODUCTS = (
-    (np.float64, "slices", 52, 7, 28),
-    (np.float64, "crt", 52, 14, 14),
-)  # dtype, scheme, bits, planes, int8 products
+    (np.float64, "slices", 52, 7, 28, 4),
+    (np.float64, "crt", 52, 14, 14, 1),
+)  # dtype, scheme, bits, planes, int8 products, how many of them a sum holds on average
 
 
 def sustained() -> list[Results]:
@@ -30,9 +30,9 @@ def sustained() -> list[Results]:
 
     from gpuemu.gemm.emulation import emulated_matmul
 
-    alone, _keep = _int8_product()
     rows = []
-    for dtype, scheme, bits, planes, products in PRODUCTS:
+    for dtype, scheme, bits, planes, products, depth in PRODUCTS:
+        alone, _keep = _int8_product(depth * SIZE, planes)
         a, b = (cupy.random.standard_normal((SIZE, SIZE)).astype(dtype) for _ in range(2))
         calls = {
             "ms": partial(emulated_matmul, a, b, mantissa_bits=bits, scheme=scheme),
@@ -44,35 +44,35 @@ def sustained() -> list[Results]:
         row |= {name: float(np.mean([s[name] for s in samples])) for name in calls}
         size = np.dtype(dtype).itemsize
         moved = 2 * (size + planes) + size + 4 * planes  # bytes an element of A, B and C
-        row["floor_ms"] = products * row["int8_ms"] * SIZE / ROWS
+        row["floor_ms"] = products / depth * row["int8_ms"] * SIZE / ROWS
         row["floor_ms"] += SIZE**2 * moved / COPY_BYTES_PER_MS
         rows.append(row)
         tflops, speedup = 2e-9 * SIZE**3 / row["ms"], row["native_ms"] / row["ms"]
-        rate = 2e-12 * ROWS * SIZE**2 / row["int8_ms"]
+        rate = 2e-12 * ROWS * SIZE**2 * depth / row["int8_ms"]
         print(
             f"sustained {row['dtype']} {scheme} {bits}: {row['ms']:.2f} ms, {tflops:.1f} TFLOP/s, "
             f"{speedup:.2f}x native; int8 products alone {rate:.3f} P op/s, "
             f"floor {row['floor_ms']:.2f} ms, {row['floor_ms'] / row['ms']:.2f} of it"
         )
-        del a, b, calls
+        del a, b, calls, alone, _keep
         cupy.get_default_memory_pool().free_all_blocks()
     return rows
 
 
-def _int8_product() -> tuple[Callable[[], None], Any]:
+def _int8_product(k: int, planes: int) -> tuple[Callable[[], None], Any]:
     """Return a product of random bytes as the blocks of the plan have it, and its memory."""
     import cupy
 
     from gpuemu.gemm.emulation import cublaslt, device_products
 
-    out, spare = (SIZE + ROWS) * SIZE, 32 << 20
-    product = cublaslt.Product(SIZE, ROWS, SIZE, 0, SIZE * SIZE, out, SIZE, SIZE)
+    out, spare = (SIZE + ROWS) * k, 32 << 20
+    product = cublaslt.Product(SIZE, ROWS, k, 0, SIZE * k, out, k, k)
     total = out + 4 * SIZE * ROWS
     memory = cupy.empty(total + spare, np.uint8)
     words = cupy.random.randint(-(2**31), 2**31 - 1, out // 4, dtype=np.int32)
     memory[:out] = words.view(np.uint8)
     device = cupy.cuda.runtime.getDevice()
-    run, _ = device_products.prepare(product, device, total, spare)
+    run, _ = device_products.prepare(product, device, total, spare, planes)
     stream = cupy.cuda.get_current_stream().ptr
     return partial(run, memory.data.ptr, stream), memory
 

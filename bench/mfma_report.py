@@ -9,11 +9,10 @@ Beside each figure stand its bounds and a peer, measured in the same run:
 
 On the CPU the bars are MMA-Sim's own speed for the oracle and twenty times that for the host build;
 beside them stands the bound of the bytes again: what a copy of as many of them takes, by turns with
-the call. f32 32x32x1 and f64 4x4x4 move 8 bytes for every multiply-add: on a shared Xeon a copy of
-those is 6 to 10 and 12 to 25 times MMA-Sim, so that the first bar lies beyond it and the second near
-it. The oracle has bounds of its own: it takes 19 passes over arrays for a fused multiply-add of f64,
-some ten with the layout for one of f32 32x32x1, at a quarter of a nanosecond each; MMA-Sim's C++
-takes 5 and 2.3 nanoseconds.
+the call. f32 32x32x1 and f64 4x4x4 move 8 bytes for every multiply-add: a copy of those is 6 and 14
+times MMA-Sim on an idle core, so that their bars lie beyond it. The oracle has bounds of its own:
+19 passes over arrays for a fused multiply-add of f64, some ten with the layout for one of f32
+32x32x1, at a quarter of a nanosecond each; MMA-Sim's C++ takes 5 and 2.3 nanoseconds.
 
     python bench/mfma_report.py [--cpu] [--json FILE]
 

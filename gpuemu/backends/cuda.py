@@ -173,6 +173,7 @@ class Kernel:
     def __init__(self, function: Any, name: str) -> None:
         self._function = function
         self.name = name
+        self._shared = 0
 
     def __call__(
         self, grid: Sequence[int], block: Sequence[int], args: Sequence[Any], shared_mem: int = 0
@@ -188,9 +189,18 @@ class Kernel:
                 )
         # CuPy passes a NumPy array by value where it has a single element.
         args = [as_struct(x) if isinstance(x, np.ndarray) else x for x in args]
-        if shared_mem > 48 * 1024:
-            self._function.max_dynamic_shared_size_bytes = shared_mem
+        self.allow_shared(shared_mem)
         self._function(tuple(grid), tuple(block), tuple(args), shared_mem=shared_mem)
+
+    def allow_shared(self, size: int) -> None:
+        """Let launches ask for `size` bytes of dynamic shared memory.
+
+        The driver keeps one limit a kernel, which is never lowered here: launches that were
+        prepared earlier may need more.
+        """
+        if size > self._shared:
+            self._function.max_dynamic_shared_size_bytes = size
+            self._shared = size
 
     @property
     def attributes(self) -> dict[str, int]:

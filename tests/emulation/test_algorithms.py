@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gpuemu.gemm.emulation import device_algorithms, tuning
+from gpuemu.gemm.emulation import cublaslt, device_algorithms, device_products, tuning
 from gpuemu.gemm.emulation.cublaslt import Product
 
 PRODUCT = Product(64, 32, 128, 0, 8192, 12288, 128, 128)
@@ -158,3 +158,18 @@ def test_nothing_is_measured_while_a_graph_is_captured(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "cupy", device)
     assert device_algorithms.measure([device.product("a", 1.0)], 1024) is None
     assert device.order == []
+
+
+@pytest.mark.parametrize(("planes", "expected"), [(3, None), (4, "rastered"), (14, "rastered")])
+def test_large_products_of_many_planes_run_in_another_raster(
+    monkeypatch: pytest.MonkeyPatch, planes: int, expected: str | None
+) -> None:
+    def rastered(*given: Any) -> Any:
+        assert given == (large, *SCRATCH, device_products.LARGE_CLUSTER)
+        return "rastered", 256
+
+    large = Product(8192, 4096, 8192, 0, 1 << 26, 1 << 27, 8192, 8192)
+    library = types.SimpleNamespace(rastered=rastered)
+    monkeypatch.setattr(cublaslt, "library", lambda device: library)
+    run, scratch = device_products.prepare(large, 0, *SCRATCH, planes)
+    assert (scratch, run == "rastered") == ((256, True) if expected else (0, False))

@@ -53,10 +53,8 @@ def entry(kernel: cuda.Kernel, shared: int = 0) -> Callable[..., None]:
     """
     from cupy_backends.cuda.api import driver
 
-    function = kernel._function
-    if shared > function.max_dynamic_shared_size_bytes:  # other launches of it keep what they need
-        function.max_dynamic_shared_size_bytes = shared
-    return partial(driver.launchKernel, function.kernel.ptr)
+    kernel.allow_shared(shared)
+    return partial(driver.launchKernel, kernel._function.kernel.ptr)
 
 
 def launch(

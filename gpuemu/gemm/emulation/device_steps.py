@@ -226,11 +226,10 @@ class _Part:
         if (rows, columns, buffer) in self._prepared:
             return self._prepared[rows, columns, buffer]
         runs = []
-        for product in device_products.products(
-            self.plan, self.shape.setting, rows, columns, buffer
-        ):
+        setting = self.shape.setting
+        for product in device_products.products(self.plan, setting, rows, columns, buffer):
             run, scratch = device_products.prepare(
-                product, self.shape.device, self.plan.total, self.plan.spare
+                product, self.shape.device, self.plan.total, self.plan.spare, setting.planes
             )
             self.bytes = max(self.bytes, self.plan.total + scratch)
             runs.append(_multiply(run))

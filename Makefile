@@ -34,10 +34,16 @@ bench: $(VENV)/.installed-dev
 guard: $(VENV)/.installed-dev
 	$(BIN)/python bench/guard.py
 
-# Lines and branches of gpuemu/ that the tests run, with what they leave out.
+# Lines and branches of gpuemu/ that the tests run, then lines of cuda_src/ in the host build.
 coverage: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n auto --cov --cov-report=term-missing --cov-fail-under=$(COVERAGE)
+	rm -rf build/coverage
+	GPUEMU_HOST_COVERAGE=build/coverage $(BIN)/python -m pytest -n 0 -k "not mutants and not kernels" $(HOST_TESTS)
+	$(BIN)/gcovr --merge-lines --root . --filter cuda_src/ --fail-under-line $(HOST_COVERAGE) build/coverage
 COVERAGE ?= 95
+HOST_COVERAGE ?= 100
+HOST_TESTS := $(addprefix tests/,mfma matmul tile gemm emulation difftest/test_reference.py \
+	difftest/test_device_cases.py)
 
 # Pictures from the code and from docs/measured, then the site.
 docs: $(VENV)/.installed-dev

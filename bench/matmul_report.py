@@ -21,7 +21,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from facts import facts
 from matmul_beside import all_of_mmasim, cublas, seconds, spread
 from matmul_cases import (
     CLASSES,
@@ -33,7 +33,6 @@ from matmul_cases import (
     operands,
 )
 
-import gpuemu
 from gpuemu.backends import cuda
 from gpuemu.mfma import matmul_device, matmul_oracle, matmul_tuned
 from gpuemu.mfma.matmul_device import Chain, Matrices
@@ -198,26 +197,6 @@ def compile_all() -> None:
     with ProcessPoolExecutor(workers, mp_context=context) as pool:
         for made in [pool.submit(cuda.cubin_path, *job, arch) for job in jobs]:
             made.result()
-
-
-def facts() -> dict[str, Any]:
-    """Return device and versions."""
-    import cupy
-
-    found = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)
-    return {
-        "device": found["name"].decode(),
-        "multiprocessors": found["multiProcessorCount"],
-        "boost_mhz": found["clockRate"] // 1000,
-        "driver": cupy.cuda.runtime.driverGetVersion(),
-        "runtime": cupy.cuda.runtime.runtimeGetVersion(),
-        "cublas": cupy.cuda.cublas.getVersion(cupy.cuda.device.get_cublas_handle()),
-        "cupy": cupy.__version__,
-        "numpy": np.__version__,
-        "gpuemu": gpuemu.__version__,
-        "python": sys.version.split()[0],
-        "date": time.strftime("%Y-%m-%d"),
-    }
 
 
 def report(options: argparse.Namespace) -> None:

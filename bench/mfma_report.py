@@ -37,6 +37,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from facts import facts
 
 import gpuemu
 from gpuemu.backends import cuda
@@ -318,27 +319,6 @@ def on_cpu() -> list[dict[str, Any]]:
         rows.append(row)
         print(f"{arch} {mnemonic:36s}{text}", flush=True)
     return rows
-
-
-def facts() -> dict[str, Any]:
-    """Return device and versions."""
-    info = gpuemu.info()
-    found = {
-        "device": info["processor"],
-        "processor": info["processor"],
-        "gpuemu": info["gpuemu"],
-        "packages": info["packages"],
-        "compiler": info["compiler"],
-        "date": time.strftime("%Y-%m-%d"),
-    }
-    if cuda.available():
-        import cupy
-
-        properties = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)
-        found["device"] = properties["name"].decode()
-        found["driver"] = cupy.cuda.runtime.driverGetVersion()
-        found["runtime"] = cupy.cuda.runtime.runtimeGetVersion()
-    return found
 
 
 def main() -> None:

@@ -90,24 +90,14 @@ def matmul(
 def _operand(path: Path, key: str) -> Array:
     """Return one array of a file; the key counts where the file has several."""
     from ..errors import BadFile
-    from ._values import load_array
+    from ._values import load_arrays
 
-    if not path.is_file():
-        raise BadFile(f"{path}: no such file; legal: .npy, .npz or .safetensors")
-    if path.suffix == ".npy":
-        return load_array(path)
-    arrays = _safetensors(path) if path.suffix == ".safetensors" else _npz(path)
+    arrays = _safetensors(path) if path.suffix == ".safetensors" else load_arrays(path)
     if len(arrays) == 1:
         return next(iter(arrays.values()))
     if key not in arrays:
         raise BadFile(f"{path} has no array {key!r}; it has: {', '.join(arrays)}")
     return arrays[key]
-
-
-def _npz(path: Path) -> dict[str, Array]:
-    from ..difftest.files import load_arrays
-
-    return load_arrays(path)
 
 
 def _safetensors(path: Path) -> dict[str, Array]:
@@ -123,6 +113,8 @@ def _safetensors(path: Path) -> dict[str, Array]:
     try:
         deserialize: Any = safetensors.deserialize
         found = deserialize(path.read_bytes())
+    except OSError as error:
+        raise BadFile(f"{path}: {error.strerror}") from None
     except safetensors.SafetensorError as error:
         raise BadFile(f"{path}: not a safetensors file: {error}") from None
     arrays = {}

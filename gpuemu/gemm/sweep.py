@@ -93,10 +93,7 @@ def variants(
         lower = any(isinstance(op, Precision) for op in operators)
         if lower and any(isinstance(op, RequiredMantissaBits) for op in operators):
             continue  # emulation is of the descriptor's own precision
-        try:
-            made = d.without(LeadingDimension).replace(*operators) if operators else d
-        except GpuemuError:
-            continue  # the combination is no descriptor
+        made = d.without(LeadingDimension).replace(*operators) if operators else d
         if made in seen:
             continue
         seen.add(made)

@@ -5,8 +5,27 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
-import gpuemu.gemm as gemm
+from gpuemu.backends import host
+from gpuemu.gemm import (
+    SM,
+    Alignment,
+    Arrangement,
+    Block,
+    BlockDim,
+    BlocksPerCluster,
+    Descriptor,
+    EnableInputStreaming,
+    Function,
+    LeadingDimension,
+    Precision,
+    RequiredMantissaBits,
+    Size,
+    StaticBlockDim,
+    Type,
+    WithPipeline,
+)
 from gpuemu.gemm.call import COMPLEX
 from gpuemu.gemm.elements import ELEMENTS, Element
 
@@ -24,6 +43,7 @@ PRECISIONS = [
     ("i8", "u8", "i32"),
     ("u8", "u8", "u32"),
     ("i16", "i16", "i64"),
+    ("i16", "u16", "i64"),
     ("f8e4m3fn", "f8e5m2", "f32"),
     ("f8e4m3fn", "f8e4m3fn", "f16"),
     ("f64", "f32", "f16"),
@@ -31,6 +51,41 @@ PRECISIONS = [
     ("f64", "f64", "f32"),
     ("bf16", "tf32", "f16"),
 ]
+
+
+# One of each operator that goes with the others.
+OPERATORS = [
+    Size(128, 128, 32),
+    Function("MM"),
+    SM(900, "arch_specific"),
+    Block(),
+    Precision("f32"),
+    Type("real"),
+    Arrangement("row_major"),
+    BlockDim(256),
+    BlocksPerCluster(2),
+    LeadingDimension(32, 32, 128),
+    Alignment(16, 16, 16),
+    StaticBlockDim(),
+    EnableInputStreaming(),
+    WithPipeline(),
+    RequiredMantissaBits(23),
+]
+
+needs_host = pytest.mark.skipif(not host.available(), reason=host.why_unavailable())
+ROWS = Arrangement("row_major", "row_major", "row_major")
+
+
+def total(operators: Any) -> Descriptor:
+    """Return the sum of some operators."""
+    result: Descriptor = sum(operators, Descriptor())
+    return result
+
+
+def describe(names: Any, size: Any = (16, 8, 32), *others: Any) -> Descriptor:
+    """Return a runnable descriptor; for SM(900) where `others` names no architecture."""
+    d = total([Size(*size), Precision(*names), Function("MM"), Block(), *others])
+    return d if SM in d else d + SM(900)
 
 
 def random_bits(rng: np.random.Generator, shape: tuple[int, ...], element: Element) -> Array:
@@ -68,7 +123,7 @@ def operand(
 
 
 def operands(
-    d: gemm.Descriptor, seed: int = 0, fill: Any = moderate, extents: Any = None
+    d: Descriptor, seed: int = 0, fill: Any = moderate, extents: Any = None
 ) -> tuple[Array, ...]:
     """Return A, B and C for a descriptor, of its tile or of given extents."""
     rng = np.random.default_rng(seed)

@@ -21,7 +21,8 @@ from gpuemu.gemm import (
 )
 from gpuemu.gemm.sweep import sweep, variants
 
-from .problems import operands
+from . import cuda_on_threads
+from .problems import needs_host, operands
 
 D = Size(32, 32, 16) + Precision("f32") + Function("MM") + SM(900) + Block() + BlockDim(64)
 
@@ -75,6 +76,27 @@ def test_a_variant_that_cannot_run_says_why() -> None:
     assert by_name["as given"].error is not None
     assert "A has dtype complex64" in by_name["Precision('f16', 'f16', 'f32')"].note
     assert by_name["Precision('f16', 'f16', 'f32')"].seconds is None
+
+
+@needs_host
+def test_on_cuda_registers_are_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b, _ = operands(D, 5)
+    want = sweep(D, a, b, free=("precision",), backend="numpy", repeats=1, progress=False)
+    cuda_on_threads.install(monkeypatch)
+    table = sweep(D, a, b, free=("precision",), backend="cuda", repeats=2, progress=False)
+    assert table.backend == "cuda"
+    assert [row.error for row in table.rows] == [row.error for row in want.rows]
+    for row in table.rows:
+        assert (row.registers, row.registers_source) == (40, "kernel")
+        assert row.seconds is not None and row.seconds > 0.001  # a program starts in each
+
+
+def test_a_bar_shows_progress_beside_the_output(capsys: pytest.CaptureFixture[str]) -> None:
+    a, b, _ = operands(D, 3)
+    options = {"free": ("thread_count",), "backend": "numpy", "repeats": 1}
+    quiet, shown = (sweep(D, a, b, **options, progress=bar) for bar in (False, True))  # type: ignore[arg-type]
+    assert [row.variant for row in shown.rows] == [row.variant for row in quiet.rows]
+    assert len(shown.rows) == 5 and not capsys.readouterr().out
 
 
 def test_best_records_and_limit() -> None:

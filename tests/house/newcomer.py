@@ -33,7 +33,13 @@ COMMANDS = (
     (f"layout {NAME} A -a gfx942 --svg none/a.svg", "none/a.svg: cannot be written"),
     (f"run {NAME} -a gfx942 none.npz", "none.npz"),
     (f"run {NAME} -a gfx942 README.md", "README.md"),
+    (f"show {NAME} -a gfx908", "it exists on gfx942, gfx950"),
+    (f"show {NAME} -a gfx942 --nosuch", "No such option: --nosuch"),
     (f"matmul {NAME} none.npy none.npy -a gfx942", "none.npy"),
+    (f"matmul {NAME} cut.npy cut.npy -a gfx942", "cut.npy: no readable .npy or .npz file"),
+    (f"matmul {NAME} wide.npy wide.npy -a gfx942", "f16 wants float16"),
+    (f"matmul {NAME} half.npy half.npy -a gfx942", "A's columns must be B's rows"),
+    (f"matmul {NAME} half.npy half.npy -a gfx942 --backend cuda", "pip install"),
     ("diff --subject none:f --cases 1", "none"),
     ("diff --subject cuda --cases 1", "pip install"),
     ("diff --subject host --cases 1", "no C++ compiler found"),
@@ -79,11 +85,15 @@ def readme(text: str, folder: str) -> list[str]:
 
 def commands() -> list[str]:
     """Run right and wrong commands; return what is wrong."""
+    import numpy as np
     from typer.testing import CliRunner
 
     from gpuemu.cli import build
 
     found = []
+    np.save("half.npy", np.ones((4, 8), np.float16))
+    np.save("wide.npy", np.ones((8, 8)))
+    Path("cut.npy").write_bytes(Path("wide.npy").read_bytes()[:90])
     for command in RIGHT:
         done = CliRunner().invoke(build(), command.split())
         if done.exit_code:

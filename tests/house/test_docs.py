@@ -34,11 +34,6 @@ def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     pages.run(page, names)
 
 
-def test_every_page_is_in_the_menu() -> None:
-    menu = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    assert {page.name for page in PAGES if f"{page.name}\n" not in menu} == set()
-
-
 def test_a_wrong_example_fails(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     for wrong in (

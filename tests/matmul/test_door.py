@@ -29,18 +29,22 @@ def halves(*shape: int, seed: int = 0) -> Any:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_split_k_adds_partial_sums_in_order(backend: str) -> None:
-    A, B = halves(20, 50), halves(50, 9, seed=1)
-    C = halves(20, 9, seed=2).astype(np.float32)
-    got = matmul(A, B, C, instruction=F16, split_k=3, backend=backend)
-    # 7 instructions of 8 k in parts of 3, 3 and 1.
+@pytest.mark.parametrize("i", [F16, F64, I8], ids=lambda i: i.mnemonic)
+def test_split_k_adds_partial_sums_in_order(i: gpuemu.Instruction, backend: str) -> None:
+    length = 6 * i.K + 2  # seven instructions in parts of 3, 3 and 1
+    A, B = (100 * halves(*shape, seed=1) for shape in ((20, length), (length, 9)))
+    A, B = (x.astype(i.operand_format("A").dtype) for x in (A, B))
+    C = (1e6 * halves(20, 9, seed=2).astype(np.float32)).astype(i.operand_format("C").dtype)
+    if C.dtype.kind == "f":
+        B[0, 0] = np.nan
+    got = matmul(A, B, C, instruction=i, split_k=3, backend=backend)
     parts = []
-    for k in (0, 24, 48):
+    for k in (0, 3 * i.K, 6 * i.K):
         start = C if k == 0 else None
-        part = slice(k, k + 24)
-        parts.append(matmul(A[:, part], B[part], start, instruction=F16, backend="numpy"))
+        part = slice(k, k + 3 * i.K)
+        parts.append(matmul(A[:, part], B[part], start, instruction=i, backend="numpy"))
     want = (parts[0] + parts[1]) + parts[2]
-    assert np.array_equal(got.view(np.uint32), want.view(np.uint32))
+    assert got.tobytes() == want.tobytes()
 
 
 def test_more_parts_than_instructions() -> None:

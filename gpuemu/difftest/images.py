@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..mfma.instructions import Instruction
+from ..mfma.layouts import LANES
 from ..mfma.modifiers import Modifiers
-from ..mfma.registers import LANES
 from . import device_cases, items
 from .generators import InputClass
 from .spec import Spec
@@ -68,7 +68,7 @@ def images(
 
 
 def stored_layout(i: Instruction, matrix: str, **modifiers: Any) -> Array:
-    """Return `registers.layout` of the items as they are stored: of A and of the index fields of a
+    """Return `layouts.layout` of the items as they are stored: of A and of the index fields of a
     sparse instruction, its K/2 stored columns and their two-bit fields.
     """
     where = i.layout(matrix, **modifiers)

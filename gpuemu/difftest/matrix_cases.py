@@ -15,8 +15,8 @@ import numpy as np
 from ..errors import BadFile, BadValue, UnknownInstruction
 from ..mfma import modifiers as mods
 from ..mfma.instructions import ARCHITECTURES, Instruction, instructions
+from ..mfma.layouts import LANES
 from ..mfma.modifiers import Modifiers
-from ..mfma.registers import LANES
 from .generators import CLASSES, InputClass, classes_for
 from .images import Images, images
 from .operation import Arrays, Operation

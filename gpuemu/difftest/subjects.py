@@ -117,7 +117,8 @@ def load(name: str, timeout: float | None = None) -> Subject:
         return Subject(name, Program(name, seconds))
     if not all(name.partition(":")):
         raise BadValue(
-            f"subject {name!r}; legal: {', '.join(BACKENDS)}, or package.module:function"
+            f"subject {name!r}; legal: {', '.join(BACKENDS)}, {reference.NAME}, tensor-core:TYPE, "
+            "a program (a path with a slash), or package.module:function"
         )
     return Subject(name, Child(name, seconds))
 

@@ -25,8 +25,8 @@ import numpy as np
 
 from ..errors import BadFile, GpuemuError
 from ..mfma.instructions import Instruction, instruction
+from ..mfma.layouts import LANES
 from ..mfma.modifiers import Modifiers, check
-from ..mfma.registers import LANES
 from .cases import empty_images
 from .files import load_arrays
 from .images import Images

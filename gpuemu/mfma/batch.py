@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from . import registers
 from .instructions import Instruction
+from .layouts import LANES
 from .modifiers import Modifiers
 from .operands import OPERANDS, Operands
 
@@ -59,7 +59,7 @@ def fields(
     for x in operands:
         if x is None:
             batch_strides.append((0,) * rank)
-            image_strides.append((registers.LANES, 1))
+            image_strides.append((LANES, 1))
             continue
         words = tuple(step // 4 for step in x.strides)
         missing = (0,) * (rank - (x.ndim - 2))
@@ -83,9 +83,7 @@ def is_dense(batch: np.ndarray[Any, Any]) -> bool:
     """Tell whether every image is (vgprs, 64) without gaps and the batch has one dimension."""
     places = batch[2 : 2 + 4 * len(OPERANDS)].reshape(-1, 4)
     return bool(
-        batch[0] == batch[1]
-        and (places[:, 2] == registers.LANES).all()
-        and (places[:, 3] == 1).all()
+        batch[0] == batch[1] and (places[:, 2] == LANES).all() and (places[:, 3] == 1).all()
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from .. import formats
-from . import registers
+from . import layouts
 from .instructions import Instruction
 from .models import Model
 from .modifiers import Modifiers
@@ -57,7 +57,7 @@ def _operand_fields(instruction: Instruction, matrix: str, model: Model, m: Modi
         0,
         vgprs,
         vgprs * 32 // fmt.bits,
-        registers.chunk(instruction, matrix, m),
+        layouts.chunk(instruction, matrix, m),
     ]
 
 

@@ -11,11 +11,11 @@ import numpy as np
 
 from ..backends import cuda, host
 from ..errors import BadValue
-from . import registers
 from .batch import is_dense, prepare
 from .config import CONFIG_FIELDS, ROUNDINGS, TYPES, config
 from .instructions import Instruction
 from .kernels import kernel_shape, kernel_source, value_bytes
+from .layouts import LANES
 from .models import Model
 from .modifiers import Modifiers
 from .operands import OPERANDS, Operands
@@ -109,7 +109,7 @@ def _launch(
         raise BadValue(f"{waves} wavefronts in one call; legal: at most {0x7FFFFFFF * made.waves}")
     kernel = cuda.kernel(made.source, "mfma", made.defines)
     call = np.concatenate([batch, np.zeros(len(OPERANDS) + 1, np.int64)])
-    shape = (*lead, instruction.vgprs["D"], registers.LANES)
+    shape = (*lead, instruction.vgprs["D"], LANES)
     return Launch(kernel, blocks, made.waves * made.threads, made.shared, call, shape)
 
 
@@ -141,7 +141,7 @@ def run_cuda(
 ) -> Any:
     """Run a batch on the current device and stream: CuPy uint32, out as (*lead, vgprs, 64)."""
     if 0 in lead:
-        return _cupy().empty((*lead, instruction.vgprs["D"], registers.LANES), np.uint32)
+        return _cupy().empty((*lead, instruction.vgprs["D"], LANES), np.uint32)
     launch, found = prepare_cuda(instruction, model, m, operands, lead)
     return launch(found)
 
@@ -159,7 +159,7 @@ def run_host(
         made = np.array(config(instruction, model, m), np.int32), batch
         if places == _places(found):
             _remember(_host_calls, key, made)
-    d = np.empty((*lead, instruction.vgprs["D"], registers.LANES), np.uint32)
+    d = np.empty((*lead, instruction.vgprs["D"], LANES), np.uint32)
     pointers = np.array([0 if x is None else x.ctypes.data for x in found], np.uint64)
     host.library("mfma").gpuemu_mfma(
         *(ctypes.c_void_p(x.ctypes.data) for x in (*made, pointers, d))

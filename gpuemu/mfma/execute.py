@@ -13,6 +13,7 @@ from . import modifiers as mods
 from .calls import Call, call, remembered_call
 from .comparison import compare, equal_bits
 from .instructions import Instruction
+from .layouts import LANES
 
 __all__ = ["Call", "call", "compare", "equal_bits", "execute", "matrix_call", "run"]
 
@@ -223,4 +224,4 @@ def _scale_register(
 
 
 def _zeros(instruction: Instruction) -> np.ndarray[Any, Any]:
-    return np.zeros((instruction.vgprs["D"], registers.LANES), np.uint32)
+    return np.zeros((instruction.vgprs["D"], LANES), np.uint32)

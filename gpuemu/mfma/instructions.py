@@ -180,10 +180,10 @@ class Instruction:
         return self.blocks, rows, columns
 
     def layout(self, matrix: str, **modifiers: Any) -> np.ndarray[Any, Any]:
-        """Return where every element of a matrix lies in the registers; see `registers.layout`."""
-        from . import registers
+        """Return where every element of a matrix lies in the registers; see `layouts.layout`."""
+        from . import layouts
 
-        return registers.layout(self, matrix, **modifiers)
+        return layouts.layout(self, matrix, **modifiers)
 
     def pack(self, matrix: str, values: Any, **modifiers: Any) -> Any:
         """Return the register image of a matrix; see `registers.pack`."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from . import registers
 from .config import CONFIG_FIELDS, TYPES, config
 from .instructions import Instruction
+from .layouts import LANES
 from .models import Model
 from .modifiers import Modifiers
 
@@ -74,7 +74,7 @@ def kernel_source(
     if name == "Aligned":
         name = "Aligned<i32>" if fields[CONFIG_FIELDS.index("narrow")] else "Aligned<i64>"
     defines |= {"ALGORITHM": name, "WAVES": waves}
-    return KernelSource("mfma.cu", defines, waves, registers.LANES, waves * size)
+    return KernelSource("mfma.cu", defines, waves, LANES, waves * size)
 
 
 def kernel_shape(instruction: Instruction, m: Modifiers) -> Modifiers:

@@ -16,8 +16,8 @@ import numpy as np
 from .. import formats
 from ..backends import arrays
 from ..errors import BadShape, BadType, BadValue
+from . import layouts
 from . import modifiers as mods
-from . import registers
 from .encode import encode, to_float64
 from .instructions import F8F6F4, Instruction
 
@@ -216,7 +216,7 @@ def pack_scales(
 
 def scale_image(instruction: Instruction, matrix: str, codes: Array, m: mods.Modifiers) -> Array:
     """Return the scale register of checked codes as a NumPy array; see `pack_scales`."""
-    where = registers.layout(instruction, f"SCALE_{matrix}", op_sel=m.op_sel)
-    image = np.zeros((*codes.shape[:-3], 1, registers.LANES), np.uint32)
+    where = layouts.layout(instruction, f"SCALE_{matrix}", op_sel=m.op_sel)
+    image = np.zeros((*codes.shape[:-3], 1, layouts.LANES), np.uint32)
     image[..., 0, where[..., 1]] = codes.astype(np.uint32) << where[..., 2].astype(np.uint32)
     return image

@@ -16,7 +16,7 @@ from .assembly.operands import Registers
 from .assembly.reader import check_mode
 from .assembly.slots import by_mnemonic
 from .instructions import ARCHITECTURES
-from .registers import LANES
+from .layouts import LANES
 
 Array = np.ndarray[Any, Any]
 

@@ -18,8 +18,8 @@ import numpy as np
 from .. import formats
 from ..backends import arrays
 from ..errors import BadShape, BadValue
+from . import layouts, registers
 from . import modifiers as mods
-from . import registers
 from .instructions import Instruction
 
 Array = np.ndarray[Any, Any]
@@ -147,14 +147,14 @@ def _check_structure(instruction: Instruction, rank: Array) -> None:
 
 def _index_places(instruction: Instruction, m: mods.Modifiers) -> tuple[Array, Array]:
     """Return the lane and the first bit of every group's four bits, (1, M, K/4)."""
-    where = registers.layout(instruction, "K", cbsz=m.cbsz, abid=m.abid, legality="llvm")
+    where = layouts.layout(instruction, "K", cbsz=m.cbsz, abid=m.abid, legality="llvm")
     where = where[:, :, ::GROUP]
     return where[..., 1], where[..., 2]
 
 
 def _scatter_index(instruction: Instruction, nibbles: Array, m: mods.Modifiers) -> Array:
     lanes, first = _index_places(instruction, m)
-    idx = np.zeros((*nibbles.shape[:-3], 1, registers.LANES), np.uint32)
+    idx = np.zeros((*nibbles.shape[:-3], 1, layouts.LANES), np.uint32)
     for bit in np.unique(first):
         here = first == bit
         idx[..., 0, lanes[here]] |= nibbles[..., here] << np.uint32(bit)

@@ -16,8 +16,8 @@ from .assembly.operands import REGISTERS
 from .assembly.reader import check_mode
 from .assembly.register_text import read_registers
 from .assembly.schedule import Launch, Schedule
+from .layouts import LANES
 from .program import Program, Step, make_step
-from .registers import LANES
 
 BANKS = ("v", "a")
 

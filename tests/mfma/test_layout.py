@@ -110,7 +110,7 @@ def test_pack_and_unpack_are_inverse(i: gpuemu.Instruction) -> None:
 def test_no_two_elements_share_a_bit(i: gpuemu.Instruction) -> None:
     for matrix in ("A", "B", "D"):
         where = (
-            gpuemu.mfma.registers._layout(i, matrix, gpuemu.mfma.modifiers.Modifiers())
+            gpuemu.mfma.layouts.stored_layout(i, matrix, gpuemu.mfma.modifiers.Modifiers())
             .reshape(-1, 4)
             .astype(int)
         )

@@ -19,7 +19,7 @@ import pytest
 import gpuemu
 from gpuemu.backends import host, sources
 from gpuemu.mfma import batch as batches
-from gpuemu.mfma import device, execute, registers
+from gpuemu.mfma import device, execute, layouts, registers
 from gpuemu.mfma.modifiers import Modifiers, check
 from gpuemu.mfma.oracle import aligned, exact, fma, values
 from tests.mfma.cases import inputs
@@ -259,8 +259,8 @@ ORACLE_MUTANTS: list[tuple[str, tuple[str, str], Any, str, Any]] = [
         lambda terms: sum(t.astype(np.float32) for t in terms).astype(np.float64),
     ),
     ("subnormal results kept", BF16_2, fma, "flush_subnormal", lambda x: x),
-    ("lanes of B not rotated", BLOCKS, registers, "source_lanes_b", lambda i, m: np.arange(64)),
-    ("lanes of A not broadcast", BLOCKS, registers, "source_lanes_a", lambda i, m: np.arange(64)),
+    ("lanes of B not rotated", BLOCKS, layouts, "source_lanes_b", lambda i, m: np.arange(64)),
+    ("lanes of A not broadcast", BLOCKS, layouts, "source_lanes_a", lambda i, m: np.arange(64)),
 ]
 
 
@@ -291,10 +291,10 @@ def test_oracle_mutants_are_killed(
     else:
         monkeypatch.setattr(where, attribute, fault)
     for cache in (
-        registers._layout,
+        layouts.stored_layout,
         registers._slots,
         registers.whole_items,
-        registers._dense_layout,
+        layouts._dense_layout,
     ):
         cache.cache_clear()
     try:
@@ -302,10 +302,10 @@ def test_oracle_mutants_are_killed(
     finally:
         monkeypatch.undo()
         for cache in (
-            registers._layout,
+            layouts.stored_layout,
             registers._slots,
             registers.whole_items,
-            registers._dense_layout,
+            layouts._dense_layout,
         ):
             cache.cache_clear()
     assert not execute.equal_bits(i, got, want).all()

@@ -17,10 +17,10 @@ import numpy as np
 from ...backends import cuda, host
 from ...formats import Format
 from ...mfma.instructions import Instruction
+from ...mfma.layouts import LANES
 from ...mfma.models import Model
 from ...mfma.models import models as known_models
 from ...mfma.modifiers import Modifiers
-from ...mfma.registers import LANES
 from ..images import Images, stored_layout
 from ..streams import Array, namespace
 

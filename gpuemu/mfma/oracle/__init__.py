@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import registers
+from .. import layouts, registers
 from ..instructions import Instruction
 from ..models import Model
 from ..modifiers import Modifiers
@@ -61,7 +61,7 @@ def execute(
     waves = a.shape[0]
     chunk = CHUNK_FMA if model.algorithm == "fma" else CHUNK
     step = max(1, chunk // (instruction.M * instruction.N * instruction.blocks))
-    d = np.empty((waves, instruction.vgprs["D"], registers.LANES), np.uint32)
+    d = np.empty((waves, instruction.vgprs["D"], layouts.LANES), np.uint32)
     for first in range(0, waves, step):
         part = slice(first, first + step)
         A = registers.gather(instruction, "A", a[part], m)
@@ -78,7 +78,7 @@ def execute(
 
 def _execute_f64(instruction: Instruction, m: Modifiers, a: Array, b: Array, c: Array) -> Array:
     """Run an f64 instruction, whose only model is "fma"."""
-    d = np.empty((len(a), instruction.vgprs["D"], registers.LANES), np.uint32)
+    d = np.empty((len(a), instruction.vgprs["D"], layouts.LANES), np.uint32)
     for first in range(0, len(a), WAVES_F64):
         part = slice(first, first + WAVES_F64)
         images = (("A", a[part]), ("B", b[part]), ("C", c[part]))
@@ -128,7 +128,7 @@ def negate(bits: Array) -> Array:
 
 def dense_columns(instruction: Instruction, idx: Array, m: Modifiers) -> Array:
     """Return the dense column (waves, 1, M, K/2) that each stored item of A multiplies."""
-    where = registers.layout(instruction, "K", cbsz=m.cbsz, abid=m.abid, legality="llvm")[:, :, ::2]
+    where = layouts.layout(instruction, "K", cbsz=m.cbsz, abid=m.abid, legality="llvm")[:, :, ::2]
     stored = np.arange(instruction.products)
     lanes, first = where[..., 1], where[..., 2]
     # Two stored items share a group's four bits: the first has the low two.
@@ -143,7 +143,7 @@ def scale_codes(
     """Return the E8M0 codes (waves, M, K/32) of A's rows and (waves, K/32, N) of B's columns."""
     codes = []
     for matrix, image in (("SCALE_A", scale_a), ("SCALE_B", scale_b)):
-        where = registers.layout(instruction, matrix, cbsz=m.cbsz, blgp=m.blgp, op_sel=m.op_sel)[0]
+        where = layouts.layout(instruction, matrix, cbsz=m.cbsz, blgp=m.blgp, op_sel=m.op_sel)[0]
         codes.append(
             (image[:, 0, where[..., 1]] >> where[..., 2].astype(np.uint32)).astype(np.uint8)
         )

@@ -11,6 +11,7 @@ import numpy as np
 
 from .. import registers
 from ..instructions import Instruction
+from ..layouts import LANES
 from ..modifiers import Modifiers
 from . import scratch
 
@@ -20,7 +21,7 @@ Array = np.ndarray[Any, Any]
 def gather(instruction: Instruction, matrix: str, image: Array, m: Modifiers) -> Array:
     """Return a matrix, float64 (blocks * waves, rows, columns), of images (waves, vgprs, 64)."""
     waves, vgprs = image.shape[:2]
-    items = scratch.array("items", (vgprs // 2 * registers.LANES, waves, 2), np.uint32)
+    items = scratch.array("items", (vgprs // 2 * LANES, waves, 2), np.uint32)
     for word in range(2):
         items[..., word] = image[:, word::2].reshape(waves, len(items)).T
     table = registers.whole_items(instruction, matrix, m).place
@@ -40,10 +41,10 @@ def scatter(instruction: Instruction, D: Array, m: Modifiers) -> Array:
     waves, vgprs = D.shape[0] // blocks, instruction.vgprs["D"]
     table = registers.whole_items(instruction, "D", m).place
     turned = table.reshape(blocks, rows, columns).transpose(2, 1, 0)
-    items = scratch.array("items", (vgprs // 2 * registers.LANES, waves), np.uint64)
+    items = scratch.array("items", (vgprs // 2 * LANES, waves), np.uint64)
     items[turned] = D.T.reshape(columns, rows, blocks, waves)
-    words = items.view(np.uint32).reshape(vgprs // 2, registers.LANES, waves, 2)
-    image = np.empty((waves, vgprs, registers.LANES), np.uint32)
+    words = items.view(np.uint32).reshape(vgprs // 2, LANES, waves, 2)
+    image = np.empty((waves, vgprs, LANES), np.uint32)
     for word in range(2):
         image[:, word::2] = words[..., word].transpose(2, 0, 1)
     return image

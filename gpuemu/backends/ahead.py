@@ -25,6 +25,8 @@ def cores() -> int:
 def compiling(jobs: Iterable[Job], arch: str, threads: int | None = None) -> Iterator[None]:
     """Compile kernels in the background, as a context that leaves out what is not begun at its end.
 
+    A process that exits waits for what is in work: a few seconds.
+
     Parameters
     ----------
     jobs : iterable of (source, defines)

@@ -174,6 +174,7 @@ class Kernel:
         self._function = function
         self.name = name
         self._shared = 0
+        self._raising = threading.Lock()
 
     def __call__(
         self, grid: Sequence[int], block: Sequence[int], args: Sequence[Any], shared_mem: int = 0
@@ -198,9 +199,10 @@ class Kernel:
         The driver keeps one limit a kernel, which is never lowered here: launches that were
         prepared earlier may need more.
         """
-        if size > self._shared:
-            self._function.max_dynamic_shared_size_bytes = size
-            self._shared = size
+        with self._raising:
+            if size > self._shared:
+                self._function.max_dynamic_shared_size_bytes = size
+                self._shared = size
 
     @property
     def attributes(self) -> dict[str, int]:

@@ -306,6 +306,20 @@ def test_a_budget_in_seconds_ends_and_says_what_was_sampled() -> None:
     assert "computed by numpy as well: a sample of" in text
 
 
+def test_a_folder_is_begun_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as during:
+        during.setattr(os, "fsync", full)
+        with pytest.raises(BadFile, match="cannot be written: No space left"):
+            Folder.create(tmp_path, FAULTY)
+    assert not list(tmp_path.iterdir())
+    assert Folder.open(Folder.create(tmp_path, FAULTY).path).campaign == FAULTY
+
+
 def test_ctrl_c_leaves_a_state_that_goes_on(tmp_path: Path) -> None:
     folder = tmp_path / "night"
     campaign = ("--subject", "numpy", "--reference", "numpy", "-a", "gfx942", "-n", "46000")

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from gpuemu.backends import sources
 from gpuemu.gemm.emulation import cublaslt, device_algorithms, device_products, tuning
 from gpuemu.gemm.emulation.cublaslt import Product
 
@@ -78,6 +79,25 @@ def test_a_choice_that_is_no_candidate_is_tried_again(tried: list[Any]) -> None:
     file(library).write_text(json.dumps({device_algorithms.name(PRODUCT, SCRATCH[1]): 7}))
     assert choose(library) == (library.runs[1], 256)
     assert len(tried) == 2
+
+
+@pytest.mark.parametrize("text", ["", "[1]", '{"a": '])
+def test_a_damaged_file_is_as_none(tried: list[Any], text: str) -> None:
+    library = Library(3)
+    file(library).write_text(text)
+    assert choose(library) == (library.runs[1], 256)
+    assert json.loads(file(library).read_text()) == {device_algorithms.name(PRODUCT, SCRATCH[1]): 1}
+
+
+def test_a_folder_that_cannot_be_written(tried: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, data: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(sources, "store", full)
+    library = Library(3)
+    for _ in range(2):
+        assert choose(library) == (library.runs[1], 256)
+    assert len(tried) == 2  # remembered by the process
 
 
 def test_choices_of_other_processes_stay(tried: list[Any]) -> None:

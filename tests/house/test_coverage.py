@@ -15,7 +15,7 @@ DEVICE = re.compile(r"cupy|cuda|cublas|torch|[Kk]ernel|library\(|cuTensor")
 
 
 def body(source: str, start: int) -> str:
-    """Return the lines of the block whose first line holds a place."""
+    """Return the code of the block whose first line holds a place."""
     first = source.rfind("\n", 0, start) + 1
     indent = len(source[first:]) - len(source[first:].lstrip(" "))
     head, *lines = source[first:].splitlines()
@@ -24,7 +24,7 @@ def body(source: str, start: int) -> str:
         if line.strip() and not line.startswith(" " * (indent + 1)) and not line.startswith(")"):
             break
         found.append(line)
-    return "\n".join(found)
+    return re.sub(r'""".*?"""|#[^\n]*', "", "\n".join(found), flags=re.DOTALL)  # code alone
 
 
 @pytest.mark.parametrize("pattern", CONFIG["report"]["exclude_also"][1:])

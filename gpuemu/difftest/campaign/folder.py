@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
@@ -48,10 +49,11 @@ class Folder:
         """
         try:
             path.mkdir(parents=True, exist_ok=True)
-            with (path / CAMPAIGN).open("x", encoding="utf-8") as file:
+            with tempfile.NamedTemporaryFile("w", dir=path, encoding="utf-8") as file:
                 file.write(campaign.to_json())
                 file.flush()
                 os.fsync(file.fileno())
+                os.link(file.name, path / CAMPAIGN)  # whole, or not at all
         except FileExistsError:
             raise BadValue(
                 f"{path} holds a campaign already: `gpuemu diff --resume {path}` goes on with it"

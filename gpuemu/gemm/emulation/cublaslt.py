@@ -1,6 +1,6 @@
 """cublasLt through ctypes: the algorithm of an int8 product chosen once, not in every call.
 
-cublasGemmEx searches for an algorithm each time, which costs the CPU tens of microseconds.
+cublasGemmEx searches for an algorithm each time, and its choice cannot be changed.
 """
 
 from __future__ import annotations

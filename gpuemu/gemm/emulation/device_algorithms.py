@@ -6,6 +6,7 @@ quarter slower than the best (2048 x 2048 x 2048 on an H200).
 
 from __future__ import annotations
 
+import contextlib
 import json
 import statistics
 from collections.abc import Callable, Sequence
@@ -42,8 +43,8 @@ def choose(
     if len(found) < 2:
         return found[0] if found else None
     file = path(device, library)
-    index = table(file).get(name(product, scratch[1]), -1)
-    if not 0 <= index < len(found):
+    index = table(file).get(name(product, scratch[1]))
+    if index not in range(len(found)):
         times = measure([run for run, _ in found], sum(scratch))
         if times is None:
             return found[0]
@@ -74,17 +75,31 @@ def path(device: int, library: Library) -> Path:
 
 @cache
 def table(file: Path) -> dict[str, int]:
-    """Return the choices that a file holds, by `name`; none where there is no file yet."""
-    return json.loads(file.read_text()) if file.is_file() else {}
+    """Return the choices that a file holds, by `name`; see `_read`."""
+    return _read(file)
+
+
+def _read(file: Path) -> dict[str, int]:
+    """Return what a file holds; nothing where there is none yet, or none that can be read: what is
+    missing is tried again.
+    """
+    try:
+        found = json.loads(file.read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _keep(file: Path, key: str, index: int) -> None:
-    """Write a choice beside those that other processes have written since."""
+    """Remember a choice, and write it beside those that other processes have written since.
+
+    In a folder that cannot be written it is remembered alone.
+    """
     known = table(file)
-    if file.is_file():
-        known.update(json.loads(file.read_text()))
+    known.update(_read(file))
     known[key] = index
-    sources.store(file, json.dumps(known, indent=1).encode())
+    with contextlib.suppress(OSError):
+        sources.store(file, json.dumps(dict(known), indent=1).encode())
 
 
 def measure(runs: Sequence[Run], workspace: int) -> list[float] | None:

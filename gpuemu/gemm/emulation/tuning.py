@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import contextlib
 import json
 import math
 import statistics
@@ -131,11 +132,13 @@ def path(device: str) -> Path:
 def table(device: str) -> Table:
     """Return the table of the current device, measured now where the cache has none."""
     file = path(device)
-    if file.is_file():
+    try:
         loaded: Table = json.loads(file.read_text())
         return loaded
-    times = measure()
-    sources.store(file, json.dumps(times, indent=1).encode())
+    except (OSError, ValueError):  # none yet, or none that can be read
+        times = measure()
+    with contextlib.suppress(OSError):  # a folder that cannot be written
+        sources.store(file, json.dumps(times, indent=1).encode())
     return times
 
 

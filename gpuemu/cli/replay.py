@@ -42,12 +42,17 @@ def replay(
         except (OSError, UnicodeDecodeError) as error:
             raise BadFile(f"{text[1:]}: cannot be read: {error}") from None
     case, names = cases.from_json(text)
-    tested = subjects.load(subject or names.get("subject") or subjects.default())
+
+    def side(name: str) -> subjects.Subject:
+        subjects.refuse(name, [case.instruction])
+        return subjects.load(name)
+
+    tested = side(subject or names.get("subject") or subjects.default())
     expected = case.expected()
     if expected is not None and reference is None:
         against = subjects.Subject("the expected bits", lambda *_: expected)
     else:
-        against = subjects.load(reference or names.get("reference", "numpy"))
+        against = side(reference or names.get("reference", "numpy"))
     failures, failed = runner.check(
         case.instruction, case.modifiers, [case], case.images(), tested, against, nan=nan
     )

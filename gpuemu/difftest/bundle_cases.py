@@ -6,16 +6,25 @@ the sticky flags. The classes are groups of rules; `bundle_programs` makes what 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..errors import ArchitecturalFault, BadValue
 from ..tile import Core, disassemble, split
-from ..tile.descriptor import LAYOUTS, PES, Descriptor, Tile, participates, register_name
+from ..tile.descriptor import LAYOUTS, PES, register_name
 from ..tile.numeric import DATA_TYPE_CODES, flag_names
 from . import bundle_items
+from .bundle_cores import (
+    NEW,
+    NEW_ELEMENTS,
+    NEW_FIELDS,
+    TILE_FIELDS,
+    core_of,
+    put,
+    tile_rows,
+)
 from .bundle_programs import CLASSES, TILE_ELEMENTS, TILES, made
 from .generators import InputClass
 from .operation import ArrayOperation, Arrays, Configuration
@@ -30,33 +39,22 @@ FAULTS = (
     "Fault_IllegalInstruction",
 )
 PROGRAM = 80  # units of 16 bits; those behind the program are C.BSTOP, which then does nothing
-NEW, NEW_ELEMENTS = 2, 256  # tiles that a program makes, and elements of a fragment of theirs
-TILE_FIELDS = (
-    "register",  # from 1; 0: no tile
-    "dtype",
-    "capacity",
-    "columns",
-    "valid_rows",
-    "valid_columns",
-    "mask",
-    "layout",
-)
-NEW_FIELDS = ("register", "rows", "columns", "valid_rows", "valid_columns", "mask")
 
 
 class Bundles(ArrayOperation):
     """Programs of TFMA bundles on one core each.
 
-    Operands: `program` in units of 16 bits; `tiles`, one row of `TILE_FIELDS` each, written in this
-    order; `tile_bits` and `undefined` of their valid elements, by fragment; `sticky` flags that are
-    set already; `scalars`, r0 to r23. Results: tiles that are `new`, by register, rows of
-    `NEW_FIELDS`; their `bits` and which are `defined`; `fault`, a position in `FAULTS`; `flags`
-    after it all.
+    Operands: `program` in units of 16 bits; `tiles`, one row of `bundle_cores.TILE_FIELDS` each,
+    written in this order; `tile_bits` and `undefined` of their valid elements, by fragment;
+    `sticky` flags that are set already; `scalars`, r0 to r23. Results: tiles that are `new`, by
+    register, rows of `bundle_cores.NEW_FIELDS`; their `bits` and which are `defined`;
+    `fault`, a position in `FAULTS`; `flags` after it all.
     """
 
     def __init__(self) -> None:
         self.mnemonic, self.arch = "tfma_bundle", ARCH
         self.described = ("program", "tiles")
+        self.axes = ("PE", "element")
         self.classes = tuple(InputClass(name, _no_matrices, True) for name in CLASSES)
         self.factors = {
             "dtype_set": ("contract", "adr0080"),
@@ -139,9 +137,7 @@ class Bundles(ArrayOperation):
             if fault not in FAULTS:
                 raise BadValue(f"fault {fault!r}; legal: {', '.join(map(repr, FAULTS))}")
             found["fault"][n], found["flags"][n] = FAULTS.index(fault), flags
-            for slot, register in zip(range(NEW), sorted(tiles), strict=False):
-                _put({name: found[name][n, slot] for name in ("bits", "defined", "new")},
-                     register, tiles[register], m)  # fmt: skip
+            put({name: found[name][n] for name in ("bits", "defined", "new")}, tiles, m)
         return found
 
     @property
@@ -153,13 +149,12 @@ class Bundles(ArrayOperation):
         """Return the tiles, and the program as assembly; words that are none of a bundle's in
         hex.
         """
-        rows = [dict(zip(TILE_FIELDS, x, strict=True)) for x in operands["tiles"][0].tolist()]
         tiles = [
             f"{register_name(row['register'] - 1)}: {DATA_TYPE_CODES[row['dtype']].name}, "
             f"{row['capacity']} bytes, {row['columns']} columns, valid {row['valid_rows']} x "
             f"{row['valid_columns']}, mask {row['mask']:04b}, {LAYOUTS[row['layout']]}"
-            for row in rows
-            if row["register"]
+            for row in tile_rows(operands["tiles"][0])
+            if row
         ]
         return "\n".join([*tiles, *map(_shown, program_of(operands["program"][0]))])
 
@@ -192,51 +187,6 @@ def program_of(units: Array) -> list[int]:
     return words[: last + 2]
 
 
-def core_of(case: Mapping[str, Array], m: Configuration, backend: str) -> Core:
-    """Return the core of one case, before its program."""
-    core = Core(**m.all(), backend=backend)
-    for fields, bits, undefined in zip(
-        case["tiles"].tolist(), case["tile_bits"], case["undefined"], strict=True
-    ):
-        row = dict(zip(TILE_FIELDS, fields, strict=True))
-        if row["register"] == 0:
-            continue
-        dtype = DATA_TYPE_CODES[row["dtype"]]
-        valid = row["valid_rows"], row["valid_columns"]
-        shape, size = (m["fragments"], *valid), valid[0] * valid[1]
-        core.write(
-            row["register"] - 1,
-            bits[: m["fragments"], :size].astype(dtype.storage).reshape(shape),
-            dtype.name,
-            valid=valid,
-            columns=row["columns"],
-            capacity=row["capacity"],
-            mask=row["mask"],
-            layout=LAYOUTS[row["layout"]],
-            defined=undefined[: m["fragments"], :size].reshape(shape) == 0,
-        )
-    core.machine.flags = int(case["sticky"])
-    core.scalars[:] = case["scalars"].tolist()
-    return core
-
-
-def _put(found: Arrays, register: int, tile: Tile, m: Configuration) -> None:
-    """Write a new tile into its places among the results."""
-    d: Descriptor = tile.descriptor
-    rows, columns = d.shape
-    found["new"][:] = (register + 1, rows, columns, d.valid_rows, d.valid_columns, tile.mask)
-    size = min(rows * columns, NEW_ELEMENTS)
-    for fragment in _selected(tile, m):
-        found["bits"][fragment, :size] = np.asarray(tile.bits[fragment]).reshape(-1)[:size]
-        found["defined"][fragment, :size] = np.asarray(tile.defined[fragment]).reshape(-1)[:size]
-
-
-def _selected(tile: Tile, m: Configuration) -> Iterator[int]:
-    for fragment in range(m["fragments"]):
-        if m["fragments"] == 1 or participates(tile.mask, fragment):
-            yield fragment
-
-
 ROWS = (Bundles(),)
 
-__all__ = ["FAULTS", "ROWS", "Bundles", "core_of", "program_of"]
+__all__ = ["FAULTS", "ROWS", "Bundles", "program_of"]

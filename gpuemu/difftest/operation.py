@@ -122,10 +122,13 @@ class ArrayOperation(Operation):
         What a configuration chooses, and the levels of each choice, the default first.
     described : tuple of str
         Operands that `describe` shows.
+    axes : (str, str)
+        What the last two axes of the first result are.
     """
 
     factors: Mapping[str, tuple[Any, ...]]
     described: tuple[str, ...] = ()
+    axes: tuple[str, str] = ("row", "column")
 
     def __repr__(self) -> str:
         """Return the name as messages show it."""
@@ -140,6 +143,10 @@ class ArrayOperation(Operation):
         """Return what a user's callable makes of the operands: arrays by name, or a tuple in the
         order of `results`.
         """
+
+    def given(self, operands: Arrays, m: Configuration) -> Arrays:
+        """Return the operands as a user's program reads them, under the same names."""
+        return operands
 
     @property
     def items(self) -> Any:

@@ -96,4 +96,4 @@ def _save_inputs(path: Path, i: ArrayOperation, m: Any, operands: Arrays) -> Non
     facts = {"instruction": i.mnemonic, "arch": i.arch, "modifiers": m.all()}
     header: Any = np.array(json.dumps(facts))
     with path.open("wb") as file:
-        np.savez(file, header=header, **operands)
+        np.savez(file, header=header, **i.given(operands, m))

@@ -101,11 +101,15 @@ def _simple_modifiers(tool: Shrinker, operands: Arrays, m: Any) -> tuple[Arrays,
         names = ("op_sel", "neg", "blgp", "abid", "cbsz")
     for name in names:
         for tried in _plainer(tool.instruction, m, name):
+            if time.monotonic() > tool.end:
+                return operands, m
             try:
                 part = _cropped(tool.instruction, operands, tried)
                 if part is not None and tool.failing(part, tried)[0]:
                     operands, m = part, tried
                     break
+            except SubjectHung:
+                raise
             except GpuemuError:
                 continue  # illegal, or an index set that nobody has filled
     return operands, m

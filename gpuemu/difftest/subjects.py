@@ -92,7 +92,8 @@ def load(name: str, timeout: float | None = None) -> Subject:
     - `tfma_bundle`: `f(operation, program, core) -> fault, flags, tiles`, called for every case:
       the words of the program; a `tile.Core` in its state before it, whose switches are
       `core.rules`. Returned: the architecture's name of the fault, "" without one; the sticky flags
-      afterwards; the new tiles as `tile.Tile` by register, 0 to 63.
+      afterwards; the new tiles as `tile.Tile` by register, 0 to 63, at most two. Their descriptors
+      and PE masks count, too.
     - `emulated_TYPE_SCHEME`: `f(operation, a, b, c, *, alpha, beta, mantissa_bits, scheme,
       slice_rounding) -> d`: float32 or float64 arrays (n, M, K), (n, K, N), (n, M, N) in several
       memory orders, and the options of `gemm.emulated_matmul`.

@@ -227,6 +227,10 @@ class Tfma(ArrayOperation):
         addend = left if m["alias"] in ("left=addend", "all") else addend
         return left, right, right if m["alias"] == "right=addend" else addend
 
+    def given(self, operands: Arrays, m: Configuration) -> Arrays:
+        """Return left, right and addend, with aliased ones written out alike."""
+        return dict(zip(SOURCES, self.sources(operands, m), strict=True))
+
     def compute(self, backend: str, operands: Arrays, m: Configuration) -> Arrays:
         """Return what `tile.tiles` computes on a backend."""
         given = self.sources(operands, m)

@@ -18,11 +18,14 @@ from typing import Any
 
 import pytest
 
-from gpuemu.difftest import cluster
-from gpuemu.difftest.campaign import drive
+from gpuemu import instruction
+from gpuemu.difftest import cluster, subjects
+from gpuemu.difftest.campaign import drive, engine
 from gpuemu.difftest.campaign.campaign import Campaign
 from gpuemu.difftest.campaign.folder import RESULTS, Folder
 from gpuemu.difftest.campaign.records import Record
+from gpuemu.difftest.cases import plan
+from gpuemu.difftest.subjects import Subject, SubjectHung
 from gpuemu.errors import BadFile, BadValue
 
 PATTERNS: dict[str, Any] = {"instruction": "v_mfma_f32_16x16x16*f16", "arch": "gfx942"}
@@ -189,3 +192,23 @@ def test_a_subject_that_fails_on_one_class_is_judged_on_the_others(subject: str,
     if subject != "hangs_on_shifts":  # a hang costs its timeout: the rest of its call is not asked
         assert {record.cls for record in failed} == {"shifts"}
         assert all(record.verdict == "equal" for record in found if record.cls != "shifts")
+
+
+@pytest.mark.parametrize(
+    "name", ["v_smfmac_f32_16x16x32_f16", "v_mfma_f32_16x16x128_f8f6f4"], ids=str
+)
+def test_a_subject_that_hangs_is_asked_once_over_all_index_sets_and_formats(name: str) -> None:
+    asked = []
+
+    def hangs(i: Any, images: Any, m: Any) -> Any:
+        asked.append(m)
+        raise SubjectHung("ran longer than 60 s")
+
+    p = plan(instruction(name, "gfx950"))
+    found = p.run(engine.pieces(p, range(60)), Subject("hangs", hangs), subjects.load("numpy"))
+    assert len(asked) == 1 and not any(o.answered for o in found)
+    assert sum(len(o.piece.numbers) for o in found) == 60
+    assert {o.failure.text() for o in found if o.failure} == {
+        "ran longer than 60 s",
+        "not asked again: ran longer than 60 s",
+    }

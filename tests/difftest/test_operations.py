@@ -26,7 +26,7 @@ from gpuemu.difftest.emulated_cases import laid
 from gpuemu.difftest.operation import ArrayOperation, Arrays, pairwise
 from gpuemu.difftest.subjects import Subject, SubjectFailed, SubjectHung
 from gpuemu.errors import BadValue, UnknownInstruction
-from gpuemu.tile.numeric import NV, NX, UF
+from gpuemu.tile.numeric import DATA_TYPES, NV, NX, UF
 
 HERE = Path(__file__).parent
 ROWS = array_operations()
@@ -498,6 +498,67 @@ def test_programs(tmp_path: Path) -> None:
     assert failed_cases(F32, range(3), subjects.load(str(path), 60.0)) == 0
 
 
+ALIASES = """#!{python}
+import json, sys
+import numpy as np
+sys.path.insert(0, {root!r})
+from gpuemu.difftest.catalogue import find
+given = np.load(sys.argv[1])
+header = json.loads(str(given["header"]))
+i = find(header["instruction"], header["arch"])
+m = i.check(header["modifiers"] | dict(alias="none"))  # it takes the three files as they are
+np.savez(sys.argv[2], **i.compute("numpy", dict((x, given[x]) for x in given if x != "header"), m))
+"""
+
+
+@pytest.mark.parametrize("alias", FP16.factors["alias"])
+def test_programs_get_aliased_sources_as_callables_do(alias: str, tmp_path: Path) -> None:
+    import sys
+
+    path = tmp_path / "program"
+    path.write_text(ALIASES.format(python=sys.executable, root=str(HERE.parents[1])))
+    path.chmod(0o755)
+    m = FP16.check({"alias": alias})
+    operands = FP16.operands(m, FP16.classes[0], 0, np.arange(4))
+    got, want = subjects.load(str(path), 60.0)(FP16, operands, m), RIGHT(FP16, operands, m)
+    assert all(np.array_equal(got[name], x) for name, x in want.items())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"dtype": DATA_TYPES["S16"]}, {"capacity": 65536}, {"layout": "NZ"}],
+    ids=lambda change: next(iter(change)),
+)
+def test_the_descriptor_of_a_new_tile_counts(change: dict[str, Any]) -> None:
+    def relabelled(operation: Any, program: list[int], core: Any) -> Any:
+        import operation_subjects
+
+        fault, flags, tiles = operation_subjects.bundle(operation, program, core)
+        changed = {
+            register: replace(tile, descriptor=replace(tile.descriptor, **change))
+            for register, tile in tiles.items()
+        }
+        return fault, flags, changed
+
+    (legal,) = BUNDLE.named(("legal",))
+    m = BUNDLE.sweep()[0]
+    operands = BUNDLE.operands(m, legal, 0, np.arange(4))
+    want = RIGHT(BUNDLE, operands, m)
+    assert (want["new"] != BUNDLE.ask(relabelled, operands, m)["new"]).any(axis=(1, 2)).all()
+
+
+def test_more_new_tiles_than_are_compared_are_refused() -> None:
+    def many(operation: Any, program: list[int], core: Any) -> Any:
+        tile = next(iter(core.machine.registers.values()))
+        return "", 0, dict.fromkeys((0, 17, 63), tile)
+
+    case = plan(BUNDLE).case(0)
+    subject = Subject("many", lambda i, operands, m: i.ask(many, operands, m))
+    message = r"BadValue: 3 new tiles, T#1, U#2, N#16; legal: at most 2"
+    with pytest.raises(SubjectFailed, match=message):
+        subject(BUNDLE, case.images(), case.modifiers)
+
+
 # ---- selection and the command
 
 
@@ -616,3 +677,49 @@ def test_bad_use(arguments: tuple[str, ...], message: str) -> None:
 def test_replay_refuses(text: str, message: str) -> None:
     result = command("replay", f'{{"instruction":"tfma_fp16","arch":"pto",{text}}}')
     assert result.exit_code == 2 and message in " ".join(result.output.split()), result.output
+
+
+def test_replay_refuses_flags_that_there_are_not() -> None:
+    text = '{"instruction":"tfma_bundle","arch":"pto-core","inputs":{"sticky":{"":"20"}}}'
+    result = command("replay", text, "--subject", "numpy")
+    assert result.exit_code == 2 and "sticky=0x20; legal: 0 to 0x1f" in result.output
+
+
+def bundle_line(at: str, bits: str) -> str:
+    """Return a replay line of one tile of four FP32s, one of whose fields is changed."""
+    fields = {"0:0": "1", "0:1": "1", "0:2": "80", "0:3": "4", "0:4": "1", "0:5": "4", "0:6": "F"}
+    inputs = {"program": {"0": "0"}, "tiles": fields | {at: bits}}
+    return json.dumps({"instruction": "tfma_bundle", "arch": "pto-core", "inputs": inputs})
+
+
+@pytest.mark.parametrize(
+    ("at", "bits", "message"),
+    [
+        ("0:1", "3F", "tile T#1: dtype=63; legal: 0 (FP64), 1 (FP32), "),
+        ("0:1", "1F", "tile T#1: dtype=31; legal: 0 (FP64), "),
+        ("0:7", "7", "tile T#1: layout=7; legal: 0 (RowMajor), 1 (ColumnMajor), "),
+        ("0:4", "9", "tile T#1: 9 x 4 valid elements; legal: 1 to 32"),
+        ("0:5", "0", "tile T#1: 1 x 0 valid elements; legal: 1 to 32"),
+        ("0:0", "41", "64"),
+        ("0:6", "10", "mask=16; legal: 0b0001"),
+    ],
+)
+def test_replay_refuses_tiles(at: str, bits: str, message: str) -> None:
+    assert command("replay", bundle_line("0:1", "1"), "--subject", "numpy").exit_code == 0
+    result = command("replay", bundle_line(at, bits), "--subject", "numpy")
+    text = " ".join(result.output.split())
+    assert result.exit_code == 2 and message in text, text
+    assert "KeyError" not in text and "reshape" not in text
+
+
+@pytest.mark.parametrize("side", ["--subject", "--reference"])
+@pytest.mark.parametrize("name", ["reference", "tensor-core:f16"])
+@pytest.mark.parametrize("row", [FP16, F32, BUNDLE], ids=repr)
+def test_replay_refuses_what_knows_matrix_instructions_alone(
+    row: Any, name: str, side: str
+) -> None:
+    sides = {"--subject": "numpy", "--reference": "numpy"} | {side: name}
+    options = [x for pair in sides.items() for x in pair]
+    result = command("replay", plan(row).case(0).to_json(), *options)
+    text = " ".join(result.output.split())
+    assert result.exit_code == 2 and f"'{name}' computes matrix instructions alone" in text, text

@@ -223,12 +223,46 @@ def test_what_was_not_tested_is_shown(tmp_path: Path) -> None:
 def test_tiles_and_products_have_rows_columns_and_classes_of_their_own(tmp_path: Path) -> None:
     text = page(others(), tmp_path / "r.html")
     assert "<title>row 3, column 15: 4</title>" in text and "<title>VGPR" not in text
-    assert text.count("pto, row by column") == 3
+    assert text.count("pto, row by column") == 3 and text.count("pto-core, PE by element") == 1
     head = text.index('<h3 class="arch">pto-core</h3>')
     part = text[head : text.index("<h3", head + 1)]
     assert ">two_rules</text>" in part and ">subnormals</text>" not in part
     assert "<title>ties: no class of tfma_u8</title>" in text
     assert "<title>pad:Max" in text or " pad:Max" in text
+
+
+@pytest.mark.parametrize("row", array_operations(), ids=repr)
+def test_the_last_place_of_every_shape_is_kept(row: Any) -> None:
+    for m in row.sweep():
+        first = next(iter(row.results(m).values()))
+        last = [n - 1 for n in first.shape[-2:]]
+        (found,) = totals.add_up([differ(0, row, wrong=[[*last, 3]])]).instructions.values()
+        assert found.wrong == {tuple(last): 3}, m
+
+
+@pytest.mark.parametrize(
+    ("wrong", "width", "height", "label"),
+    [
+        ([[0, 127, 3], [0, 2, 5]], 128, 1, "2 places were wrong, one up to 5 times"),
+        ([[127, 0, 1]], 1, 128, "1 place was wrong, up to 1 times"),
+        ([[3, 15, 4]], 16, 4, "1 place was wrong, up to 4 times"),
+    ],
+)
+def test_maps_of_tiles_are_as_wide_as_what_is_wrong(
+    wrong: Any, width: int, height: int, label: str
+) -> None:
+    (row,) = totals.add_up([differ(0, array_operations()[0], wrong=wrong)]).instructions.values()
+    found = report.pictures.heat_picture(row)
+    assert (found.width, found.height) == (width * found.side, height * found.side)
+    assert found.label == label
+
+
+def test_maps_of_registers_show_all_of_d() -> None:
+    (row,) = totals.add_up([differ(0, wrong=[[0, 5, 2], [1, 7, 1]])]).instructions.values()
+    found = report.pictures.heat_picture(row)
+    vgprs = ROWS[0].vgprs["D"]
+    assert (found.width, found.height) == (64 * found.side, vgprs * found.side)
+    assert found.label == f"2 of {64 * vgprs} registers were wrong, one up to 2 times"
 
 
 def test_memory_does_not_grow_with_the_records() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from gpuemu.difftest import lane_items, shrink, subjects
 from gpuemu.difftest.cases import Case, plan
 from gpuemu.difftest.generators import CLASSES
 from gpuemu.difftest.images import images
-from gpuemu.difftest.subjects import Subject
+from gpuemu.difftest.subjects import Subject, SubjectHung
 from gpuemu.mfma import modifiers
 from tests.mfma.cases import ROWS
 
@@ -117,3 +118,29 @@ def test_items_are_read_and_written_at_any_width(i: gpuemu.Instruction) -> None:
 def test_a_case_that_does_not_fail_is_not_made_small() -> None:
     i = gpuemu.instruction(*KINDS[0][:2])
     assert shrink.shrink(plan(i).case(0), RIGHT, RIGHT) is None
+
+
+def test_a_subject_that_hangs_on_plainer_modifiers_is_asked_no_more() -> None:
+    asked = []
+
+    def hangs(i: gpuemu.Instruction, given: Any, m: Any) -> Any:
+        asked.append(m)
+        if len(asked) > 1:
+            raise SubjectHung("ran longer than 60 s")
+        return off_by_one(i, given, m)
+
+    i = gpuemu.instruction("v_mfma_f32_4x4x4_16b_f16", "gfx942")
+    case = first_failing(i, modifiers.check(i, cbsz=2, abid=3, blgp=5))
+    assert shrink.shrink(case, Subject("hangs", hangs), RIGHT) is None
+    assert len(asked) == 2
+
+
+def test_no_plainer_modifiers_are_tried_after_the_end() -> None:
+    i = gpuemu.instruction("v_mfma_f32_4x4x4_16b_f16", "gfx942")
+    case = first_failing(i, modifiers.check(i, cbsz=2, abid=3, blgp=5))
+    tool = shrink.Shrinker(i, WRONG, RIGHT, "any")
+    tool.end = time.monotonic() - 1
+    operands = case.images()
+    assert shrink._simple_modifiers(tool, operands, case.modifiers) == (operands, case.modifiers)
+    tool.end += 100
+    assert shrink._simple_modifiers(tool, operands, case.modifiers)[1] == modifiers.check(i)

@@ -61,11 +61,14 @@ def run(
             key = (*key, piece.modifiers.index_set(plan.instruction))
         groups[key].append(piece)
     found: dict[int, Outcome] = {}
+    hung = ""
     for group in groups.values():
         if found and _over(end):
             break
-        for outcome in _Group(plan, group, subject, reference, nan, sample).outcomes(end):
+        made = _Group(plan, group, subject, reference, nan, sample, hung)
+        for outcome in made.outcomes(end):
             found[id(outcome.piece)] = outcome
+        hung = made.hung
     return [found[id(piece)] for piece in given if id(piece) in found]
 
 
@@ -83,7 +86,10 @@ def _on_device(side: Subject) -> Callable[..., Any]:
 
 
 class _Group:
-    """Pieces whose operands have the same formats: one set of arrays."""
+    """Pieces whose operands have the same formats: one set of arrays.
+
+    `hung` says why the subject is not to be asked again, "" while it is: it hung here or before.
+    """
 
     def __init__(
         self,
@@ -93,7 +99,9 @@ class _Group:
         reference: Subject,
         nan: str,
         sample: int,
+        hung: str = "",
     ) -> None:
+        self.hung = hung
         self.plan, self.instruction, self.nan = plan, plan.instruction, nan
         self.pieces, self.subject, self.reference = group, subject, reference
         device = on_device(subject.name, reference.name)
@@ -149,7 +157,7 @@ class _Group:
         shape = (len(self.numbers), i.vgprs["D"], 64)
         got, want = xp.empty(shape, np.uint32), xp.empty(shape, np.uint32)
         truth = np.empty((len(self.sampled), *shape[1:]), np.uint32)
-        hung, reached, last = "", 0, 0
+        reached, last = 0, 0
         for m, members in self._by_modifiers():
             if reached and _over(end):
                 break
@@ -158,18 +166,18 @@ class _Group:
             last = span.stop
             want[span] = self.calls[1](i, self._part(span), m)
             self._ask_oracle(truth, span, m)
-            if hung:
+            if self.hung:
                 got[span] = want[span]
-                self._all_unanswered(members, f"not asked again: {hung}")
+                self._all_unanswered(members, f"not asked again: {self.hung}")
                 continue
             try:
                 got[span] = self.calls[0](i, self._part(span), m)
             except SubjectHung as error:
-                hung, got[span] = str(error), want[span]
-                self._all_unanswered(members, hung)
+                self.hung, got[span] = str(error), want[span]
+                self._all_unanswered(members, self.hung)
             except SubjectFailed:
                 got[span] = want[span]
-                hung = self._one_by_one(members, got, m)
+                self.hung = self._one_by_one(members, got, m)
         asked = int(np.searchsorted(self.sampled, last))
         compared = Comparison(
             self.plan,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...errors import GpuemuError
-from ...mfma.instructions import Instruction
 from ..catalogue import Row, find, operation_of
 from ..generators import CLASSES
 from ..operation import ArrayOperation
@@ -100,22 +99,37 @@ def _square(x: int, y: int, side: int, name: str, cell: Cell | None, why: str = 
 def heat_picture(row: InstructionTotals, side: int = 10) -> Picture:
     """Return one square a register and lane, or a row and column of a tile or product, the darker
     the more often it was wrong.
+
+    Registers are all those of D; tiles and products are of several shapes, and shown as far as they
+    were wrong.
     """
-    vgprs = max((vgpr for vgpr, _ in row.wrong), default=0) + 1
+    lines = max((line for line, _ in row.wrong), default=0) + 1
+    columns = max((column for _, column in row.wrong), default=0) + 1
     known = _known(row)
-    down, across, what = axes(row)
-    if isinstance(known, Instruction):
-        vgprs = max(vgprs, known.vgprs["D"])
+    down, across = axes(row)
+    if not isinstance(known, ArrayOperation):
+        lines = max(lines, known.vgprs["D"] if known else 1)
+        columns = max(columns, LANES)
     most = max(row.wrong.values(), default=0)
     squares = [
         Square(
-            lane * side, vgpr * side, "heat", f"{down} {vgpr}, {across} {lane}: {count:,}", depth
+            column * side,
+            line * side,
+            "heat",
+            f"{down} {line}, {across} {column}: {count:,}",
+            depth,
         )
-        for (vgpr, lane), count in sorted(row.wrong.items())
+        for (line, column), count in sorted(row.wrong.items())
         if (depth := _depth(count, most))
     ]
-    label = f"{len(squares)} of {vgprs * LANES} {what} were wrong, one up to {most:,} times"
-    return Picture(LANES * side, vgprs * side, side, squares, label)
+    if not isinstance(known, ArrayOperation):
+        what = f"{len(squares)} of {lines * columns} registers were wrong, one"
+    elif len(squares) == 1:
+        what = "1 place was wrong,"
+    else:
+        what = f"{len(squares)} places were wrong, one"
+    label = f"{what} up to {most:,} times"
+    return Picture(columns * side, lines * side, side, squares, label)
 
 
 def _depth(count: int, most: int) -> int:
@@ -123,11 +137,10 @@ def _depth(count: int, most: int) -> int:
     return -(-9 * count // most) if count > 0 else 0
 
 
-def axes(row: InstructionTotals) -> tuple[str, str, str]:
-    """Return what the lines, the columns and the squares of a map of wrong places are."""
-    if isinstance(_known(row), ArrayOperation):
-        return "row", "column", "places"
-    return "VGPR", "lane", "registers"
+def axes(row: InstructionTotals) -> tuple[str, str]:
+    """Return what the lines and the columns of a map of wrong places are."""
+    known = _known(row)
+    return known.axes if isinstance(known, ArrayOperation) else ("VGPR", "lane")
 
 
 def _known(row: InstructionTotals) -> Row | None:

@@ -14,8 +14,8 @@ MOST = {"instructions": 400, "classes": 64, "modifiers": 600, "references": 16, 
 OTHERS = "others"
 MOST_FAILURES = 40  # with their replay lines
 MOST_FAILURES_EACH = 2  # of one instruction
-MOST_VGPRS = 64
 LANES = 64
+MOST_ROWS, MOST_COLUMNS = 128, 256  # of the places of registers, tiles and products
 TEXT = 2000  # characters of a message that are kept
 REPLAY = 40_000  # of a replay line
 
@@ -138,9 +138,9 @@ def _add(totals: Totals, record: dict[str, Any]) -> None:
         sums.sampled += record["sampled"]
     totals.chunks += 1
     totals.seconds += float(record.get("seconds", 0))
-    for vgpr, lane, count in record.get("wrong") or ():
-        if 0 <= vgpr < MOST_VGPRS and 0 <= lane < LANES:
-            row.wrong[vgpr, lane] += count
+    for at, across, count in record.get("wrong") or ():
+        if 0 <= at < MOST_ROWS and 0 <= across < MOST_COLUMNS:
+            row.wrong[at, across] += count
     if verdict != "equal":
         totals.failing_records += 1
         _keep(totals, record, key, cls, text, verdict)

@@ -43,8 +43,8 @@ def choose(
     if len(found) < 2:
         return found[0] if found else None
     file = path(device, library)
-    index = table(file).get(name(product, scratch[1]))
-    if index not in range(len(found)):
+    index = table(file).get(name(product, scratch[1]), -1)
+    if index not in range(len(found)):  # or no number
         times = measure([run for run, _ in found], sum(scratch))
         if times is None:
             return found[0]

@@ -85,6 +85,26 @@ def test_chains_that_are_not_of_plain_f32_are_decoded(name: str, change: dict[st
     assert_same(i, got, want)
 
 
+@pytest.mark.parametrize("name", CHAINS[-2:])
+def test_f64_lane_by_lane_as_a_device_computes_it(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Chains on registers step aside where something is flushed, which f64 never does."""
+    i = gpuemu.instruction(name, "gfx942")
+    plain, at = device.config, device.CONFIG_FIELDS.index("flush_inputs")
+
+    def flushing(*given: Any) -> tuple[int, ...]:
+        found = plain(*given)
+        return (*found[:at], 1, *found[at + 1 :])
+
+    monkeypatch.setattr(device, "config", flushing)
+    monkeypatch.setattr(device, "_host_calls", {})
+    for m in sweep(i):
+        x = inputs(i, m, 1)
+        got, want = (gpuemu.execute(i, **x, **options(m), backend=b) for b in ("host", "numpy"))
+        assert_same(i, got, want, str(m))
+
+
 SANITIZED = """
 import sys; sys.path[:0] = {path!r}
 import gpuemu

@@ -55,3 +55,17 @@ def test_residues_round_to_the_least_subnormal_or_to_zero(
     got = emulated_matmul(a, b, mantissa_bits=bits, scheme="crt", backend="check")
     want = np.copysign(np.ldexp(abs(units), least), significand).astype(dtype)
     assert got.tobytes() == want.tobytes()
+
+
+@needs_host
+@pytest.mark.parametrize("rounding", ["truncate", "nearest"])
+@pytest.mark.parametrize("bits", [7, 15, 23, 31])
+def test_vectors_of_subnormals_are_sliced_whole(bits: int, rounding: str) -> None:
+    """Their common exponent lies below the least normal one: digits are shifted up."""
+    a = np.array([[3, -5, 1, 0], [1, 0, 0, 0]], np.float32) * np.float32(2.0**-149)
+    b = np.array([[2.0**100, 1.5], [-(2.0**99), 1], [1, -3], [7, 2]], np.float32)
+    got = emulated_matmul(
+        a, b, mantissa_bits=bits, scheme="slices", slice_rounding=rounding, backend="check"
+    )
+    want = (a.astype(np.float64) @ b.astype(np.float64)).astype(np.float32)  # few bits: exact
+    assert got.tobytes() == want.tobytes()

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..errors import BadFile, BadValue, UnknownInstruction
 from ..mfma import modifiers as mods
+from ..mfma import operands
 from ..mfma.instructions import ARCHITECTURES, Instruction, instructions
 from ..mfma.layouts import LANES
 from ..mfma.modifiers import Modifiers
@@ -48,15 +49,7 @@ def sweep(i: Instruction) -> tuple[Modifiers, ...]:
 
 def empty_images(i: Instruction, m: Modifiers) -> Images:
     """Return operands of zeros, uint32 arrays (1, vgprs, 64)."""
-    vgprs = {
-        "a": i.operand_vgprs("A", m.cbsz, m.blgp),
-        "b": i.operand_vgprs("B", m.cbsz, m.blgp),
-        "c": i.vgprs["D"],
-    }
-    if i.sparse:
-        vgprs["idx"] = 1
-    if i.kind == "mfma_scale":
-        vgprs |= {"scale_a": 1, "scale_b": 1}
+    vgprs = operands.expected(i, m)
     return {name: np.zeros((1, count, LANES), np.uint32) for name, count in vgprs.items()}
 
 

@@ -20,6 +20,7 @@ from .instructions import F8F6F4, Instruction
 from .matmul_compute import Product, compare, compute, too_large
 from .matmul_device import Chain
 from .matmul_epilogue import OUTPUTS, Epilogue
+from .operands import common_lead
 
 
 def matmul(
@@ -262,11 +263,4 @@ def _check_shapes(chain: Chain, operands: dict[str, Any]) -> tuple[int, ...]:
                 f"{name} has shape {tuple(x.shape)}; A (..., {m}, {k}) and B (..., {k}, {n}) "
                 f"want (..., {shape[0]}, {shape[1]})"
             )
-    leads = {name: tuple(x.shape[:-2]) for name, x in operands.items() if x is not None}
-    try:
-        return np.broadcast_shapes(*leads.values())
-    except ValueError:
-        shapes = ", ".join(f"{name} {lead}" for name, lead in leads.items())
-        raise BadShape(
-            f"leading shapes do not broadcast: {shapes}; each dimension must be equal or 1"
-        ) from None
+    return common_lead({n: tuple(x.shape[:-2]) for n, x in operands.items() if x is not None})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -57,10 +58,14 @@ def check(made: Call, given: dict[str, Any]) -> tuple[int, ...]:
             )
     for name, vgprs in wanted.items():
         registers.check_image(i, name, given[name], vgprs)
-    leads = {name: given[name].shape[:-2] for name in wanted}
-    lead: tuple[int, ...] = leads["a"]
-    if all(other == lead for other in leads.values()):
-        return lead
+    return common_lead({name: given[name].shape[:-2] for name in wanted})
+
+
+def common_lead(leads: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
+    """Return the shape to which leading shapes, by operand, broadcast; raise `BadShape` if none."""
+    first, *others = leads.values()
+    if all(other == first for other in others):
+        return first
     try:
         return np.broadcast_shapes(*leads.values())
     except ValueError:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
-import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,30 +10,31 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner, Result
+from operation_rows import (
+    BUNDLE,
+    F32,
+    F64,
+    FP16,
+    FP32,
+    RESIDUES,
+    RIGHT,
+    ROWS,
+    failed_cases,
+    needs_host,
+    records,
+)
 
-from gpuemu.backends import host
-from gpuemu.cli import build
 from gpuemu.difftest import bundle_cases, runner, shrink, subjects
 from gpuemu.difftest.campaign import drive, engine
-from gpuemu.difftest.campaign.campaign import Campaign, batches
-from gpuemu.difftest.campaign.folder import Folder
+from gpuemu.difftest.campaign.campaign import Campaign
 from gpuemu.difftest.cases import from_json, plan
-from gpuemu.difftest.catalogue import array_operations, choose, find
+from gpuemu.difftest.catalogue import find
 from gpuemu.difftest.emulated_cases import laid
 from gpuemu.difftest.operation import ArrayOperation, Arrays, pairwise
 from gpuemu.difftest.subjects import Subject, SubjectFailed, SubjectHung
-from gpuemu.errors import BadValue, UnknownInstruction
-from gpuemu.tile.numeric import DATA_TYPES, NV, NX, UF
+from gpuemu.tile.numeric import NV, NX, UF
 
 HERE = Path(__file__).parent
-ROWS = array_operations()
-RIGHT = subjects.load("numpy")
-FP16, FP32 = find("tfma_fp16", "pto"), find("tfma_fp32", "pto")
-BUNDLE = find("tfma_bundle", "pto-core")
-F32, F64 = find("emulated_f32_slices", "int8"), find("emulated_f64_slices", "int8")
-RESIDUES = find("emulated_f64_crt", "int8")
-needs_host = pytest.mark.skipif(not host.available(), reason=host.why_unavailable() or "host build")
 
 
 @pytest.fixture(autouse=True)
@@ -129,10 +128,6 @@ def test_bundles_reach_what_their_class_is_named_for(cls: Any) -> None:
 
 
 # ---- verdicts
-
-
-def records(campaign: Campaign, *more: Any) -> list[Any]:
-    return [r for part in drive.drive(campaign, *more) for r in part]
 
 
 @needs_host
@@ -298,12 +293,6 @@ MUTANTS: list[tuple[str, Any, Change]] = [
 ]  # fmt: skip
 
 
-def failed_cases(i: Any, numbers: range, subject: Subject, **options: Any) -> int:
-    p = plan(i)
-    found = p.run(engine.pieces(p, numbers), subject, RIGHT, **options)
-    return sum(outcome.failed_cases for outcome in found)
-
-
 @pytest.mark.parametrize(("row", "mutant"), [m[1:] for m in MUTANTS], ids=[m[0] for m in MUTANTS])
 def test_planted_faults_are_found(row: Any, mutant: Change) -> None:
     for first in range(0, 1600, 200):
@@ -415,311 +404,3 @@ def test_the_oracle_samples_and_overrules_two_that_agree() -> None:
     assert 80 < sum(o.sampled for o in sampled) < 240
     caught = [o for o in sampled if o.failure]
     assert caught and all(o.oracle_only and o.failure and o.failure.got for o in caught)
-
-
-def test_expected_results_in_a_line() -> None:
-    facts = json.loads(
-        '{"instruction":"tfma_fp16","arch":"pto","modifiers":{"valid":"one","mask":"1000"},'
-        '"inputs":{"left":{"0:0:0":"3C00"},"right":{"0:0:0":"4000"},'
-        '"bits":{"0:0:0":"4000"},"defined":{"0:0:0":"01"}}}'
-    )
-    for bits, code in (("4000", 0), ("4001", 1)):
-        facts["inputs"]["bits"]["0:0:0"] = bits
-        found = command("replay", json.dumps(facts | {"subject": "numpy"}))
-        assert found.exit_code == code, found.output
-
-
-# ---- users' subjects
-
-
-@pytest.mark.parametrize(
-    ("row", "name"),
-    [
-        (FP16, "tfma"),
-        (find("tfma_s16", "pto-adr0080"), "tfma"),
-        (F32, "product"),
-        (RESIDUES, "product"),
-        (BUNDLE, "bundle"),
-    ],
-    ids=repr,
-)
-def test_what_users_write(row: Any, name: str) -> None:
-    subject = subjects.load(f"operation_subjects:{name}", 60.0)
-    assert failed_cases(row, range(120), subject) == 0
-
-
-@pytest.mark.parametrize(
-    ("row", "name", "message"),
-    [
-        (FP16, "dies", "was killed by signal SIGKILL"),
-        (F32, "half", r"returned d float32 \(1, 4, 1\); the d of emulated_f32_slices is uint32"),
-        (F32, "bundle", "raised TypeError"),
-        (BUNDLE, "no_such_fault", "raised BadValue: fault 'Fault_Odd'; legal: ''"),
-        (FP16, "half", r"raised TypeError|returned no array"),
-    ],
-    ids=repr,
-)
-def test_what_goes_wrong_is_said(row: Any, name: str, message: str) -> None:
-    subject = subjects.load(f"operation_subjects:{name}", 60.0)
-    case = plan(row).case(0)
-    for _ in range(2):
-        with pytest.raises(SubjectFailed, match=message):
-            subject(row, case.images(), case.modifiers)
-
-
-def test_no_answer_is_a_verdict() -> None:
-    campaign = Campaign("operation_subjects:dies", instruction="emulated_f32*", cases=4)
-    found = records(campaign)
-    assert {r.verdict for r in found} == {"failed"}
-    assert all("SIGKILL" in r.what and r.failed_cases == r.cases for r in found)
-
-
-PROGRAM = """#!{python}
-import json, sys
-import numpy as np
-sys.path.insert(0, {root!r})
-import gpuemu.gemm
-given = np.load(sys.argv[1])
-m = json.loads(str(given["header"]))["modifiers"]
-a, b, c = (given[name].view(np.float32) for name in "abc")
-alpha, beta = m["scalars"]
-options = dict(mantissa_bits=m["mantissa_bits"], slice_rounding=m["slice_rounding"])
-options["backend"] = "numpy"
-np.savez(sys.argv[2], d=gpuemu.gemm.emulated_matmul(a, b, c, alpha, beta, **options))
-"""
-
-
-def test_programs(tmp_path: Path) -> None:
-    import sys
-
-    path = tmp_path / "program"
-    path.write_text(PROGRAM.format(python=sys.executable, root=str(HERE.parents[1])))
-    path.chmod(0o755)
-    assert failed_cases(F32, range(3), subjects.load(str(path), 60.0)) == 0
-
-
-ALIASES = """#!{python}
-import json, sys
-import numpy as np
-sys.path.insert(0, {root!r})
-from gpuemu.difftest.catalogue import find
-given = np.load(sys.argv[1])
-header = json.loads(str(given["header"]))
-i = find(header["instruction"], header["arch"])
-m = i.check(header["modifiers"] | dict(alias="none"))  # it takes the three files as they are
-np.savez(sys.argv[2], **i.compute("numpy", dict((x, given[x]) for x in given if x != "header"), m))
-"""
-
-
-@pytest.mark.parametrize("alias", FP16.factors["alias"])
-def test_programs_get_aliased_sources_as_callables_do(alias: str, tmp_path: Path) -> None:
-    import sys
-
-    path = tmp_path / "program"
-    path.write_text(ALIASES.format(python=sys.executable, root=str(HERE.parents[1])))
-    path.chmod(0o755)
-    m = FP16.check({"alias": alias})
-    operands = FP16.operands(m, FP16.classes[0], 0, np.arange(4))
-    got, want = subjects.load(str(path), 60.0)(FP16, operands, m), RIGHT(FP16, operands, m)
-    assert all(np.array_equal(got[name], x) for name, x in want.items())
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{"dtype": DATA_TYPES["S16"]}, {"capacity": 65536}, {"layout": "NZ"}],
-    ids=lambda change: next(iter(change)),
-)
-def test_the_descriptor_of_a_new_tile_counts(change: dict[str, Any]) -> None:
-    def relabelled(operation: Any, program: list[int], core: Any) -> Any:
-        import operation_subjects
-
-        fault, flags, tiles = operation_subjects.bundle(operation, program, core)
-        changed = {
-            register: replace(tile, descriptor=replace(tile.descriptor, **change))
-            for register, tile in tiles.items()
-        }
-        return fault, flags, changed
-
-    (legal,) = BUNDLE.named(("legal",))
-    m = BUNDLE.sweep()[0]
-    operands = BUNDLE.operands(m, legal, 0, np.arange(4))
-    want = RIGHT(BUNDLE, operands, m)
-    assert (want["new"] != BUNDLE.ask(relabelled, operands, m)["new"]).any(axis=(1, 2)).all()
-
-
-def test_more_new_tiles_than_are_compared_are_refused() -> None:
-    def many(operation: Any, program: list[int], core: Any) -> Any:
-        tile = next(iter(core.machine.registers.values()))
-        return "", 0, dict.fromkeys((0, 17, 63), tile)
-
-    case = plan(BUNDLE).case(0)
-    subject = Subject("many", lambda i, operands, m: i.ask(many, operands, m))
-    message = r"BadValue: 3 new tiles, T#1, U#2, N#16; legal: at most 2"
-    with pytest.raises(SubjectFailed, match=message):
-        subject(BUNDLE, case.images(), case.modifiers)
-
-
-# ---- selection and the command
-
-
-def test_what_patterns_choose() -> None:
-    everything = choose("*,tfma*,emulated*", "*")
-    assert len(everything) == 161 + len(ROWS)
-    assert len(choose("*", "*")) == 161
-    assert {i.arch for i in choose("tfma*", "*")} == {"pto", "pto-adr0080", "pto-core"}
-    assert [i.mnemonic for i in choose("*", "pto")] == ["tfma_fp16", "tfma_fp32", "tfma_bf16"]
-    assert len(choose("emulated*", "int8")) == 4
-    with pytest.raises(BadValue, match=r"'gfx942' with 'tfma\*'; legal: pto"):
-        choose("tfma*", "gfx942")
-    with pytest.raises(UnknownInstruction, match="beside them: tfma_"):
-        choose("nothing", "*")
-    with pytest.raises(UnknownInstruction, match="no instruction"):
-        choose("tfma*,nothing", "*")
-    with pytest.raises(BadValue, match=r"arch 'gfx942' of tfma_fp16; legal: pto"):
-        find("tfma_fp16", "gfx942")
-
-
-def test_classes_choose_operations_too() -> None:
-    campaign = Campaign("numpy", instruction="tfma*", classes=("ties", "legal"), cases=10)
-    names = {p.instruction.mnemonic: [cls.name for cls in p.classes] for p in campaign.plans()}
-    assert names["tfma_fp16"] == ["ties"] and names["tfma_bundle"] == ["legal"]
-    assert "tfma_u8" not in names
-    with pytest.raises(BadValue, match="input class 'odd'; legal: normal"):
-        Campaign("numpy", instruction="tfma*", classes=("odd",)).plans()
-
-
-def command(*arguments: str) -> Result:
-    return CliRunner().invoke(build(), list(arguments), env={"COLUMNS": "80", "NO_COLOR": "1"})
-
-
-@pytest.mark.parametrize(
-    ("row", "subject"),
-    [
-        (FP16, "tfma_without_underflow"),
-        (F32, "product_to_nearest"),
-        (BUNDLE, "bundle_with_holes"),
-    ],
-    ids=repr,
-)
-def test_the_command_finds_keeps_resumes_reports_and_repeats(
-    row: Any, subject: str, tmp_path: Path
-) -> None:
-    folder, page = str(tmp_path / "night"), tmp_path / "page.html"
-    given = ("--subject", f"operation_subjects:{subject}", "-i", row.mnemonic, "-n", "400")
-    first = command("diff", *given, "--out", folder, "--json")
-    assert first.exit_code == 1, first.output
-    found = json.loads(first.output)
-    (failure,) = found["failures"]
-    assert failure["got"] != failure["want"]
-    for name in ("replay", "small"):
-        program, verb, text = shlex.split(failure[name])
-        assert (program, verb) == ("gpuemu", "replay")
-        again = command("replay", text)
-        assert again.exit_code == 1 and "got" in again.output, again.output
-        assert command("replay", text, "--subject", "numpy").exit_code == 0
-    resumed = command("diff", "--resume", folder, "--json", "--report", str(page))
-    assert json.loads(resumed.output)["failures"] == found["failures"]
-    text = page.read_text()
-    assert f'<span class="name">{row.mnemonic}</span>' in text
-    assert text.count('class="none"') == 0 and 'class="differ"' in text
-    assert ("row 0, column 0" in text) == (row is F32)
-    with Folder.open(Path(folder)) as state:
-        assert list(batches(state.campaign, state.done())) == []
-
-
-def test_a_bundle_is_shown_as_assembly() -> None:
-    shown = command("replay", plan(BUNDLE).case(0).to_json(subject="numpy")).output
-    assert "BSTART.VEC TFMA" in shown and "bytes" in shown and "all bits equal" in shown
-
-
-def test_any_number_of_workers_makes_the_same_records() -> None:
-    pytest.importorskip("distributed", reason="Dask is not installed (extra 'cluster')")
-    from gpuemu.difftest.cluster import pool
-
-    campaign = Campaign(
-        "operation_subjects:tfma_without_underflow", instruction="tfma_fp*", arch="pto", cases=120
-    )
-    campaign = replace(campaign, batch=1 << 16)
-    with pool("2") as workers:
-        found = [r for part in drive.drive(campaign, None, workers.imap) for r in part]
-    plain = [
-        sorted((replace(r, seconds=0.0, worker="") for r in side), key=lambda r: r.chunk)
-        for side in (found, records(campaign))
-    ]
-    assert plain[0] == plain[1] and {r.verdict for r in found} == {"equal", "differ"}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--reference", "reference"), "'reference' computes matrix instructions alone"),
-        (("--save", "x.json"), "vector files hold matrix instructions alone"),
-        (("--class", "legal"), "input class 'legal'; legal: normal"),
-        (("--arch", "gfx950"), "legal: pto"),
-    ],
-)
-def test_bad_use(arguments: tuple[str, ...], message: str) -> None:
-    result = command("diff", "--subject", "numpy", "-i", "tfma_fp16", *arguments)
-    assert result.exit_code == 2 and message in " ".join(result.output.split())
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ('"modifiers":{"pad":"inf"},"inputs":{}', "pad='inf'; legal: Null, Zero, Max, Min"),
-        ('"modifiers":{"odd":1},"inputs":{}', "'odd'; legal: shape"),
-        ('"inputs":{"left":{"0:0":"1"}}', "outside (4, 4, 16)"),
-        ('"inputs":{"left":{"0:0:0":"10000"}}', "items of 16 bits"),
-        ('"inputs":{"flags":{"":"G"}}', "HEX"),
-        ('"class":"legal","seed":0,"case":0', "field 'class' is 'legal'; legal: normal"),
-    ],
-)
-def test_replay_refuses(text: str, message: str) -> None:
-    result = command("replay", f'{{"instruction":"tfma_fp16","arch":"pto",{text}}}')
-    assert result.exit_code == 2 and message in " ".join(result.output.split()), result.output
-
-
-def test_replay_refuses_flags_that_there_are_not() -> None:
-    text = '{"instruction":"tfma_bundle","arch":"pto-core","inputs":{"sticky":{"":"20"}}}'
-    result = command("replay", text, "--subject", "numpy")
-    assert result.exit_code == 2 and "sticky=0x20; legal: 0 to 0x1f" in result.output
-
-
-def bundle_line(at: str, bits: str) -> str:
-    """Return a replay line of one tile of four FP32s, one of whose fields is changed."""
-    fields = {"0:0": "1", "0:1": "1", "0:2": "80", "0:3": "4", "0:4": "1", "0:5": "4", "0:6": "F"}
-    inputs = {"program": {"0": "0"}, "tiles": fields | {at: bits}}
-    return json.dumps({"instruction": "tfma_bundle", "arch": "pto-core", "inputs": inputs})
-
-
-@pytest.mark.parametrize(
-    ("at", "bits", "message"),
-    [
-        ("0:1", "3F", "tile T#1: dtype=63; legal: 0 (FP64), 1 (FP32), "),
-        ("0:1", "1F", "tile T#1: dtype=31; legal: 0 (FP64), "),
-        ("0:7", "7", "tile T#1: layout=7; legal: 0 (RowMajor), 1 (ColumnMajor), "),
-        ("0:4", "9", "tile T#1: 9 x 4 valid elements; legal: 1 to 32"),
-        ("0:5", "0", "tile T#1: 1 x 0 valid elements; legal: 1 to 32"),
-        ("0:0", "41", "64"),
-        ("0:6", "10", "mask=16; legal: 0b0001"),
-    ],
-)
-def test_replay_refuses_tiles(at: str, bits: str, message: str) -> None:
-    assert command("replay", bundle_line("0:1", "1"), "--subject", "numpy").exit_code == 0
-    result = command("replay", bundle_line(at, bits), "--subject", "numpy")
-    text = " ".join(result.output.split())
-    assert result.exit_code == 2 and message in text, text
-    assert "KeyError" not in text and "reshape" not in text
-
-
-@pytest.mark.parametrize("side", ["--subject", "--reference"])
-@pytest.mark.parametrize("name", ["reference", "tensor-core:f16"])
-@pytest.mark.parametrize("row", [FP16, F32, BUNDLE], ids=repr)
-def test_replay_refuses_what_knows_matrix_instructions_alone(
-    row: Any, name: str, side: str
-) -> None:
-    sides = {"--subject": "numpy", "--reference": "numpy"} | {side: name}
-    options = [x for pair in sides.items() for x in pair]
-    result = command("replay", plan(row).case(0).to_json(), *options)
-    text = " ".join(result.output.split())
-    assert result.exit_code == 2 and f"'{name}' computes matrix instructions alone" in text, text

@@ -19,9 +19,9 @@ from ..cases import Plan
 from ..failures import Failure
 from ..operation import Arrays, joined, part_of
 from ..runner import first_without_answer
-from ..streams import Array, key_of, mix
+from ..streams import Array
 from ..subject import Subject, SubjectFailed, SubjectHung
-from .pieces import Outcome, Piece
+from .pieces import Outcome, Piece, sampled
 
 
 def run(
@@ -89,17 +89,8 @@ class _Call:
         self.numbers = np.concatenate([piece.numbers for piece in group])
         ends = np.cumsum([len(piece.numbers) for piece in group]).tolist()
         self.spans = [slice(e - len(p.numbers), e) for e, p in zip(ends, group, strict=True)]
-        self.sampled = self._sampled(sample)
+        self.sampled = sampled(plan, self.numbers, reference.name, sample)
         self.hung = ""
-
-    def _sampled(self, rate: int) -> Array:
-        """Return the positions of the cases that the oracle computes too."""
-        if not rate or self.reference.name == "numpy":
-            return np.zeros(0, np.int64)
-        key = key_of("sample", self.plan.seed, self.operation.arch, self.operation.mnemonic)
-        word = mix(self.numbers.astype(np.uint64) ^ np.uint64(key))
-        first = self.numbers < len(self.plan.classes)
-        return np.flatnonzero((word % np.uint64(rate) == 0) | first)
 
     def outcomes(self, hung: str) -> list[Outcome]:
         """Return the outcome of every piece; a subject that has hung before is not asked again."""

@@ -20,11 +20,11 @@ from ...mfma.modifiers import Modifiers
 from ..cases import Plan
 from ..images import Images, formats_only, images
 from ..runner import Failure, first_without_answer
-from ..streams import Array, key_of, mix
+from ..streams import Array
 from ..subject import Subject, SubjectFailed, SubjectHung
 from . import reference as second
 from .comparison import Comparison, to_host
-from .pieces import Outcome, Piece, pieces
+from .pieces import Outcome, Piece, pieces, sampled
 
 
 def run(
@@ -118,7 +118,7 @@ class _Group:
             slice(int(e) - len(p.numbers), int(e)) for e, p in zip(ends, group, strict=True)
         ]
         self.operands = self._generate()
-        self.sampled = self._sample(sample)
+        self.sampled = sampled(plan, self.numbers, reference.name, sample)
         self.unanswered: dict[int, Failure] = {}
 
     def _generate(self) -> Images:
@@ -138,15 +138,6 @@ class _Group:
                     found[operand] = xp.empty((len(self.numbers), *image.shape[1:]), np.uint32)
                 found[operand][xp.asarray(at)] = image
         return found
-
-    def _sample(self, rate: int) -> Array:
-        """Return the positions of the cases that the oracle computes too."""
-        if not rate or self.reference.name == "numpy":
-            return np.zeros(0, np.int64)
-        key = key_of("sample", self.plan.seed, self.instruction.arch, self.instruction.mnemonic)
-        word = mix(self.numbers.astype(np.uint64) ^ np.uint64(key))
-        first = self.numbers < len(self.plan.classes)
-        return np.flatnonzero((word % np.uint64(rate) == 0) | first)
 
     def _part(self, at: Any) -> Images:
         return {name: image[at] for name, image in self.operands.items()}

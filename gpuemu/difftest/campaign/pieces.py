@@ -11,7 +11,7 @@ import numpy as np
 from ...mfma.modifiers import Modifiers
 from ..cases import Plan
 from ..runner import Failure
-from ..streams import Array
+from ..streams import Array, key_of, mix
 
 
 @dataclass(frozen=True)
@@ -73,3 +73,16 @@ def pieces(plan: Plan, numbers: range) -> list[Piece]:
         at, n = divmod(k, len(plan.classes))
         found.append(Piece(plan.classes[n].name, plan.modifiers[at], sorted_cases[start:end]))
     return found
+
+
+def sampled(plan: Plan, numbers: Array, reference: str, rate: int) -> Array:
+    """Return which positions of `numbers` the oracle computes, too: one in `rate`, and the first
+    case of every class; none for 0, or where it is the reference.
+    """
+    if not rate or reference == "numpy":
+        return np.zeros(0, np.int64)
+    i = plan.instruction
+    word = mix(
+        numbers.astype(np.uint64) ^ np.uint64(key_of("sample", plan.seed, i.arch, i.mnemonic))
+    )
+    return np.flatnonzero((word % np.uint64(rate) == 0) | (numbers < len(plan.classes)))

@@ -10,19 +10,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-sys.path[:0] = [str(Path(__file__).resolve().parent.parent), str(Path(__file__).parent)]
-
-from emulation_auto import automatic  # noqa: E402
-from emulation_bits import check_bits  # noqa: E402
-from emulation_parts import (  # noqa: E402
+from emulation_auto import automatic
+from emulation_bits import check_bits
+from emulation_parts import (
     Reference,
     cublas_emulation,
     engines,
@@ -30,8 +26,8 @@ from emulation_parts import (  # noqa: E402
     overhead,
     sweep,
 )
-from emulation_sustained import sustained  # noqa: E402
-from facts import facts  # noqa: E402
+from emulation_sustained import sustained
+from facts import facts
 
 COPY_BYTES_PER_MS = 4.3e9
 INT8_OPERATIONS_PER_MS = 1.495e12

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
 from ..errors import BadValue
@@ -31,15 +32,15 @@ class Three(NamedTuple):
     c: Any
 
 
-class Resolved:
+class Resolved(ABC):
     """What the operators say, or their defaults; `Descriptor` adds the operators themselves."""
 
+    @abstractmethod
     def get(self, kind: type[Any]) -> Any:
         """Return the operator of a type or None; the descriptor knows."""
-        raise NotImplementedError
 
-    def __contains__(self, kind: type[Operator]) -> bool:
-        raise NotImplementedError
+    @abstractmethod
+    def __contains__(self, kind: type[Operator]) -> bool: ...
 
     # ----------------------------------------------------------------- completeness
 

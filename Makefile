@@ -62,9 +62,9 @@ clean:
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -e ".[plot$(GPU_EXTRA)]"
+	$(BIN)/python -m pip install --quiet --no-compile -e ".[plot$(GPU_EXTRA)]"
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet -e ".[dev,nvrtc$(GPU_EXTRA)]"
+	$(BIN)/python -m pip install --quiet --no-compile -e ".[dev,nvrtc$(GPU_EXTRA)]"
 	touch $@

@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 import operator
+import statistics
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 Results = dict[str, Any]
+
+
+def _medians(calls: tuple[Callable[[], Any], ...], repeats: int, rounds: int) -> list[float]:
+    """Return each call's median of medians; every call is first, later and last in turn.
+
+    A device that was idle is faster until it is warm: the first of a round would always gain.
+    """
+    from gpuemu.gemm.emulation import tuning
+
+    samples: list[list[float]] = [[] for _ in calls]
+    for turn in range(rounds):
+        for place in range(len(calls)):
+            at = (turn + place) % len(calls)
+            samples[at].append(tuning.median_ms(calls[at], repeats))
+    return [statistics.median(times) for times in samples]
 
 
 def automatic() -> list[Results]:
@@ -41,9 +58,7 @@ def automatic() -> list[Results]:
                 partial(emulated_matmul, a, b, mantissa_bits=bits, scheme="auto"),
             )
             small = m * n * k < 2048**3
-            repeats, rounds = (21, 7) if small else (5, 3) if m < 16384 else (2, 1)
-            samples = [[tuning.median_ms(call, repeats) for call in calls] for _ in range(rounds)]
-            native, matmul, auto = np.median(samples, axis=0)
+            native, matmul, auto = _medians(calls, *((21, 6) if small else (5, 3)))
             row = {
                 "dtype": np.dtype(dtype).name,
                 "shape": (m, n, k),

@@ -25,7 +25,6 @@ print("runs")
 
 def test_wheel_installs_and_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYTHONPATH", raising=False)
-    monkeypatch.setenv("GPUEMU_CACHE_DIR", str(tmp_path / "cache"))
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
     subprocess.run([*pip, "wheel", "--no-deps", "-w", str(tmp_path), str(ROOT)], check=True)
     (wheel,) = tmp_path.glob("gpuemu-*.whl")

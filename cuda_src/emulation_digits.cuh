@@ -21,16 +21,20 @@ HD u64 widen(u32 bits) { return double_to_bits((double)bits_to_float(bits)); }
 HD double to_double(u64 bits) { return bits_to_double(bits); }
 HD double to_double(u32 bits) { return (double)bits_to_float(bits); }
 
+// floor(log2(amax)) + 1 for a positive finite double.
+HD i32 bit_width(u64 amax) {
+  const i32 biased = (i32)(amax >> 52);
+  return biased ? biased - 1022 : -1010 - clz64(amax);
+}
+
 // Left shift (in bits) that brings every element of the vector below 127. `amax`: widest magnitude.
 // A significand that starts with seven ones shifts one less: a carry may add 1 to the leading
 // digit.
 HD i32 slice_shift(u64 amax) {
-  const i32 biased = (i32)(amax >> 52);
-  if (biased == 2047) return NONFINITE;
-  if (amax == 0) return 1029;
-  i32 width = (biased > 0 ? biased : 1) + 1 - 1023;
-  if (biased > 0 && ((amax >> 46) & 63) == 63) width += 1;
-  return 7 - width;
+  if (amax >> 52 == 2047) return NONFINITE;
+  if (amax == 0) return 0;
+  const u64 below_leading = amax >> 52 ? amax << 12 : amax << clz64(amax) << 1;
+  return 7 - bit_width(amax) - (below_leading >> 58 == 63);
 }
 
 // 2^e as two factors, for e may leave the range of one; |e| <= 2034. A product that underflows on

@@ -76,12 +76,6 @@ HD u32 centred_residue(i32 acc) {
   return (u32)acc - quotient * (u32)P;
 }
 
-// floor(log2(amax)) + 1 for a positive finite double.
-HD i32 bit_width(u64 amax) {
-  const i32 biased = (i32)(amax >> 52);
-  return biased ? biased - 1022 : -1010 - clz64(amax);
-}
-
 // What the norm is taken in: units of 2^(width - 14) for elements below 2^width.
 HD Scale norm_unit(i32 width) { return scale_by(14 - width); }
 

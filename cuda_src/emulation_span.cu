@@ -37,7 +37,17 @@ extern "C" __global__ void block_exponents(const Bits* __restrict__ x, i64 step,
   atomicMax(largest + vector, finite ? high : NO_ELEMENT);
 }
 
-// One output a thread, 16 x 16 threads; `span` starts at 0.
+// Whether some block has an element above zero of either vector.
+COLD bool vectors_meet(const i32* a_high, i32 rows, i32 r, const i32* b_high, i32 columns, i32 c,
+                       i32 blocks) {
+  for (i32 block = 0; block < blocks; ++block)
+    if (a_high[(i64)block * rows + r] != ZERO_EXPONENT &&
+        b_high[(i64)block * columns + c] != ZERO_EXPONENT)
+      return true;
+  return false;
+}
+
+// 64 x 64 outputs a block, 4 x 4 a thread, blocks along the columns first; `span` starts at 0.
 extern "C" __global__ void largest_span(const i32* __restrict__ a_high,
                                         const i32* __restrict__ a_low,
                                         const i32* __restrict__ a_largest,
@@ -48,7 +58,8 @@ extern "C" __global__ void largest_span(const i32* __restrict__ a_high,
   __shared__ i32 tile[4][16][64 + 1];
   __shared__ i32 worst;
   const i32 thread = threadIdx.y * 16 + threadIdx.x;
-  const i32 row = blockIdx.y * 64, column = blockIdx.x * 64;
+  const i32 across = (columns + 63) / 64;
+  const i32 row = (i32)blockIdx.x / across * 64, column = (i32)blockIdx.x % across * 64;
   if (thread == 0) worst = 0;
   i32 reached[4][4];
   UNROLL for (int i = 0; i < 4; ++i) {
@@ -84,7 +95,10 @@ extern "C" __global__ void largest_span(const i32* __restrict__ a_high,
       const i32 a = a_largest[r], b = b_largest[c];
       const bool counts =
           a != ZERO_EXPONENT && a != NO_ELEMENT && b != ZERO_EXPONENT && b != NO_ELEMENT;
-      if (counts) mine = max_of(mine, a + b - reached[i][j]);
+      if (!counts) continue;
+      const bool seen = reached[i][j] > ZERO_EXPONENT / 2;
+      if (seen || vectors_meet(a_high, rows, r, b_high, columns, c, blocks))
+        mine = max_of(mine, a + b - reached[i][j]);
     }
   }
   atomicMax(&worst, mine);

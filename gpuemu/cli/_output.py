@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ..errors import BadFile
+from ..errors import BackendUnavailable, BadFile, BadValue
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -58,17 +58,53 @@ def print_json(value: Any, indent: int | None = 2) -> None:
         typer.echo(json.dumps(value, indent=indent))
 
 
+def check_outputs(*paths: Path | None) -> None:
+    """Raise `BadFile` where `write_whole` could not write, as far as can be told before."""
+    for path in paths:
+        if path is not None:
+            _target(path)
+
+
+def _target(path: Path) -> Path:
+    """Return the place of a file to write, links followed; raise where there is no place for it."""
+    target = Path(os.path.realpath(path))
+    if os.path.lexists(target) and not os.path.isfile(target):
+        raise BadFile(f"{path} is no regular file; legal: a file, or a new name in a folder")
+    if not os.path.isdir(target.parent):
+        raise BadFile(f"{path}: cannot be written: there is no folder {target.parent}")
+    return target
+
+
+def check_picture(path: Path | None, *endings: str) -> None:
+    """Raise where matplotlib could not write a picture of this name; `endings`, where given, are
+    the legal ones.
+    """
+    if path is None:
+        return
+    try:
+        from matplotlib.backend_bases import FigureCanvasBase
+    except ImportError:
+        raise BackendUnavailable("a picture needs matplotlib: pip install 'gpuemu[plot]'") from None
+    legal = endings or sorted(FigureCanvasBase.get_supported_filetypes())
+    if path.suffix[1:].lower() not in legal:
+        raise BadValue(f"{path} is no name of a picture; legal endings: .{', .'.join(legal)}")
+    _target(path)
+
+
 def write_whole(path: Path, write: Callable[[Path], None]) -> None:
-    """Write a file under a temporary name beside its place, then rename it.
+    """Write a file under a temporary name beside its place, then rename it; links stay and lead
+    to it.
 
     Raises
     ------
     BadFile
-        Where the folder is missing or cannot be written; nothing is left there.
+        Where the folder is missing or cannot be written, or something that is no regular file
+        (a folder, a device, a pipe) has the name; nothing is left there.
     """
+    target = _target(path)
     try:
         handle, temporary = tempfile.mkstemp(
-            dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix
+            dir=target.parent, prefix=f".{path.name}.", suffix=path.suffix
         )
     except OSError as error:
         raise BadFile(f"{path}: cannot be written: {error.strerror}") from None
@@ -76,11 +112,19 @@ def write_whole(path: Path, write: Callable[[Path], None]) -> None:
     try:
         write(Path(temporary))
         Path(temporary).chmod(0o666 & ~_umask())
-        Path(temporary).replace(path)
+        Path(temporary).replace(target)
     except OSError as error:
         raise BadFile(f"{path}: cannot be written: {error.strerror or error}") from None
     finally:
         Path(temporary).unlink(missing_ok=True)
+
+
+def save_array(path: Path, array: Any) -> None:
+    """Write an array as .npy, whatever the name's ending."""
+    import numpy as np
+
+    with path.open("wb") as file:
+        np.save(file, array, allow_pickle=False)
 
 
 def _umask() -> int:

@@ -38,8 +38,10 @@ def emulate(
 ) -> None:
     """Measure what each number of mantissa bits costs and reaches, beside native."""
     from ..gemm.emulation import analysis
-    from ._output import write_whole
+    from ._output import check_picture, write_whole
 
+    if plot is not None:
+        check_picture(plot)
     left, right = _operands(a, b, normal, dtype)
     points = analysis.curve(
         left, right, _integers("bits", bits), schemes.split(","), slice_rounding, backend, repeats
@@ -47,7 +49,7 @@ def emulate(
     if plot is not None:
         write_whole(plot, lambda path: analysis.plot(points, path))
     if as_json:
-        print(json.dumps([point.to_dict() for point in points], indent=2))
+        print(json.dumps([point.to_dict() for point in points], indent=2, allow_nan=False))
     else:
         _table(points)
 
@@ -64,20 +66,13 @@ def _integers(name: str, text: str) -> list[int]:
 def _operands(a: Path | None, b: Path | None, normal: str, dtype: str) -> tuple[Any, Any]:
     import numpy as np
 
-    from ..errors import BadFile, BadValue
+    from ..errors import BadValue
+    from ._values import load_array
 
     if (a is None) != (b is None):
         raise BadValue(f"A={a}, B={b}; legal: both files, or neither")
     if a is not None and b is not None:
-        loaded = []
-        for path in (a, b):
-            try:
-                loaded.append(np.load(path, allow_pickle=False))
-            except (OSError, ValueError) as error:
-                raise BadFile(
-                    f"{path}: {error}; legal: a .npy file of float32 or float64"
-                ) from error
-        return loaded[0], loaded[1]
+        return load_array(a), load_array(b)
     extents = _integers("normal", normal)
     if len(extents) != 3 or min(extents) < 1:
         raise BadValue(f"normal={normal!r}; legal: M,N,K, each at least 1")

@@ -6,6 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..errors import BadType
+from .operators import Operator
 from .target import Target
 
 if TYPE_CHECKING:
@@ -53,6 +55,8 @@ def arithmetic(d: Traits) -> Arithmetic:
     >>> arithmetic(d).kind, arithmetic(d).group, arithmetic(d).fraction
     ('fused', 16, 25)
     """
+    if isinstance(d, Operator):
+        raise BadType(f"{d!r} is a {type(d).__name__}; legal: a descriptor, operators joined by +")
     if Target in d:
         return Arithmetic("mfma")
     instruction = d.instruction

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -167,7 +168,7 @@ def _convert(
         raise BadType(
             f"{name} has dtype {array.dtype}, the descriptor's {name} is {element}: {rule}; "
             f"legal: {' or '.join(map(str, accepted))}"
-            + ("" if streaming else f", or a {name.lower()}_load_op")
+            + ("" if streaming else f", or {name.lower()}_load_op=")
         )
     return array.astype(accepted[0])
 
@@ -241,6 +242,8 @@ def check_alignment(x: Matrix, name: str, alignment: int) -> None:
 
 def factor(value: Any, name: str, element: Element, parts: int) -> tuple[Any, ...]:
     """Return alpha or beta as one or two scalars of C's dtype."""
+    if not isinstance(value, numbers.Complex):
+        raise BadType(f"{name}={value!r}; legal: a number")
     number = complex(value)
     if number.imag and parts == 1:
         raise BadValue(f"{name}={value!r} is complex; the descriptor is real")

@@ -364,14 +364,16 @@ class WithPipeline(Operator):
 
 @dataclass(frozen=True)
 class RequiredMantissaBits(Operator):
-    """Ask for emulation by int8 slices that preserves this many mantissa bits relative to row and
-    column maxima."""
+    """Ask for emulation by int8 slices that preserves this many mantissa bits, 1 to 63 (8 slices),
+    relative to row and column maxima."""
 
     keyword: ClassVar[str] = "required_mantissa_bits"
     bits: int
 
     def __post_init__(self) -> None:
         self._set_integers("bits")
+        if self.bits > 63:
+            raise BadValue(f"{self.keyword}: bits={self.bits}; legal: 1 to 63, of 8 int8 slices")
 
     @property
     def slices(self) -> int:

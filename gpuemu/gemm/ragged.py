@@ -118,6 +118,8 @@ def plan_ragged(
     """
     if strategy not in STRATEGIES:
         raise BadValue(f"ragged={strategy!r}; legal: {', '.join(STRATEGIES)}")
+    if len(extents) != 3:
+        raise BadValue(f"extents {extents}; legal: three, M, N and K")
     if min(extents) < 1:
         raise BadValue(f"extents {extents}: an empty product; legal: M, N and K of 1 and more")
     padded = tuple(round_up(extent, tile) for extent, tile in zip(extents, d.size, strict=True))
@@ -320,8 +322,16 @@ def run_emulated(
 def emulate(call: GemmCall, backend: str, out: Any = None, template: Any = None) -> Any:
     """Compute a call through int8 slices; the epilogue rounds in C's type as everywhere."""
     from .emulation import emulated_matmul
+    from .emulation.scheme import MAX_K
 
     request = call.descriptor.get(RequiredMantissaBits)
     assert request is not None
+    k = call.a.array.shape[-1]
+    if k > MAX_K:
+        raise BadValue(
+            f"emulation_k_dimension_too_large: K={k} with RequiredMantissaBits; "
+            f"legal: K <= {MAX_K} "
+            '(emulated_matmul(..., split_k="auto") adds products over ranges of K)'
+        )
     acc = emulated_matmul(call.a.array, call.b.array, mantissa_bits=request.bits, backend=backend)
     return finish(call, acc, out, template)

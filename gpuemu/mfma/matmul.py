@@ -102,6 +102,8 @@ def matmul(
     run_on = dispatch.checked_backend() if chosen == "check" else chosen
     chain = _chain(instruction, model, A, B, cbsz, blgp)
     epilogue = _epilogue(chain, alpha, beta, output)
+    if C is None and beta not in (0, 1):
+        raise BadValue(f"beta={beta!r} without C; legal: beta=1 or 0, or C")
     _check_split(split_k)
     operands = _operands(chain, given, bits)
     lead = _check_shapes(chain, operands)

@@ -101,7 +101,7 @@ class Wavefront:
     ----------
     arch : str
         "gfx908", "gfx90a", "gfx942" or "gfx950".
-    batch : tuple of int
+    batch : int or tuple of int
         The shape of a batch that starts with zeros; () is one wavefront.
     vgprs, accvgprs : int, or uint32 array (..., registers, 64)
         How many registers there are (all zero), or their values, which are copied.
@@ -125,7 +125,7 @@ class Wavefront:
     def __init__(
         self,
         arch: str,
-        batch: Sequence[int] = (),
+        batch: int | Sequence[int] = (),
         *,
         vgprs: Any = REGISTERS,
         accvgprs: Any = REGISTERS,
@@ -139,7 +139,8 @@ class Wavefront:
         present = tuple(x for x in given.values() if not isinstance(x, (int, np.integer)))
         self.backend = dispatch.resolve(backend, present)
         self._template = present[0] if present else np.empty(0)
-        self.batch = self._common_batch(given, tuple(batch))
+        lead = (batch,) if isinstance(batch, (int, np.integer)) else tuple(batch)
+        self.batch = self._common_batch(given, lead)
         self._machine = CudaMachine() if self.backend == "cuda" else ArrayMachine(self.backend)
         self._files = {bank: self._file(bank, value) for bank, value in given.items()}
 

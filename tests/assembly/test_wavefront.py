@@ -247,3 +247,9 @@ BUILTIN = "x = __builtin_amdgcn_mfma_f32_4x4x1f32(a, b, c, 0, 0, 0);"
 def test_bad_use(call: object, error: type[GpuemuError], message: str) -> None:
     with pytest.raises(error, match=message):
         call()  # type: ignore[operator]
+
+
+def test_a_batch_may_be_one_number() -> None:
+    assert Wavefront("gfx942", 3, vgprs=4, backend="numpy").vgprs.shape == (3, 4, 64)
+    with pytest.raises(BadShape, match=r"batch=\(-1,\); legal: a tuple of ints from 0 on"):
+        Wavefront("gfx942", -1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import typer
 from typer.testing import CliRunner
 
 from gpuemu.cli import emulate
-from gpuemu.errors import BadFile, BadValue
+from gpuemu.errors import BadFile, BadValue, GpuemuError
 from gpuemu.gemm.emulation import analysis
 
 
@@ -44,6 +45,34 @@ def test_grader_sees_one_wrong_output() -> None:
     assert analysis.Grader(a, a)(result) == (0.5, 0.25)
 
 
+NORMAL = np.random.default_rng(0).standard_normal((3, 3)).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "message"),
+    [
+        (NORMAL[0], NORMAL, r"A has shape \(3,\); legal: a matrix"),
+        (NORMAL[None], NORMAL, r"A has shape \(1, 3, 3\)"),
+        (NORMAL, NORMAL[:2], "A has K=3, B has K=2"),
+        (NORMAL, NORMAL.astype(np.float64), "both float32, or both float64"),
+        (np.diag(np.array([1, np.nan, 1], np.float32)), NORMAL, "A holds a NaN or an infinity"),
+        (NORMAL, NORMAL * np.float32(np.inf), "B holds a NaN or an infinity; legal: finite"),
+        (NORMAL * np.float32(1e30), NORMAL * np.float32(1e30), "A @ B overflows natively"),
+    ],
+)
+def test_only_matrices_that_can_be_graded(a: Any, b: Any, message: str) -> None:
+    with pytest.raises(GpuemuError, match=message):
+        analysis.curve(a, b, bits=[23], backend="numpy")
+
+
+def test_an_exact_product_is_json(tmp_path: Path) -> None:
+    np.save(tmp_path / "ones.npy", np.ones((4, 4), np.float32))
+    file = str(tmp_path / "ones.npy")
+    result = CliRunner().invoke(app(), ["emulate", file, file, "--backend", "numpy", "--json"])
+    points = json.loads(result.stdout, parse_constant=pytest.fail)
+    assert {point["reached_bits"] for point in points} == {None}
+
+
 def test_command_prints_json_and_draws(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     random = np.random.default_rng(1)
@@ -73,6 +102,8 @@ def test_command_prints_json_and_draws(tmp_path: Path) -> None:
     [
         (["a.npy"], BadValue, "legal: both files, or neither"),
         (["none.npy", "none.npy"], BadFile, "none.npy"),
+        (["--plot", "p.foo"], BadValue, "p.foo is no name of a picture; legal endings: "),
+        (["--plot", "none/p.png"], BadFile, "there is no folder none"),
         (["--normal", "3,4"], BadValue, "normal='3,4'"),
         (["--bits", "a"], BadValue, "bits='a'"),
         (["--dtype", "float16"], BadValue, "dtype='float16'"),

@@ -138,6 +138,10 @@ def test_dynamic_span(cuda_path: str) -> None:
         a = random.standard_normal((66, 150)) * np.exp2(random.integers(0, spread + 1, (66, 150)))
         b = random.standard_normal((150, 33))
         a[3], b[5, 7], a[9, 0] = 0, 0, np.inf
+        if spread == 0:
+            a[:, 75:], b[:75, 4] = 0, 0  # column 4 of the result: zeros, and no reason for bits
+        if spread == 14:
+            a[0, ::2], b[1::2, 0] = 0, 0  # zeros, too, but blocks of two cannot tell
         got = emulated_matmul(a, b, mantissa_bits=23, mantissa_control="dynamic", backend="cuda")
         on_cuda = emulation_report()
         want = emulated_matmul(a, b, mantissa_bits=23, mantissa_control="dynamic", backend="numpy")

@@ -64,7 +64,7 @@ UPWARDS = "for (int d = 0; d < SLICES; ++d)"
 
 #: (file, line, its fault, the call that shows it)
 KERNELS = [
-    ("digits.cuh", "((amax >> 46) & 63) == 63", "((amax >> 46) & 127) == 127", SLICES),
+    ("digits.cuh", "(below_leading >> 58 == 63)", "(below_leading >> 57 == 127)", SLICES),
     ("digits.cuh", "+ ((v >> shift) & 1)", "+ 1", NEAREST),
     ("digits.cuh", "(value + bias) ^ bias", "value", SLICES),
     ("values.cuh", "UNROLL for (int d = SLICES - 1; d >= 0; --d)", UPWARDS, SLICES),

@@ -71,6 +71,14 @@ def test_native_repetitions(calls: list[Any]) -> None:
     assert len(calls) == 1
 
 
+def test_a_beta_that_rounds_to_zero_is_never_remembered(calls: list[Any]) -> None:
+    a, b, c = operands(9)
+    for beta in (1e-60, 1.0, 1e-60):
+        got = emulated_matmul(a, b, c, 1.0, beta, backend="cuda")
+        assert np.array_equal(np.asarray(got), oracle(a, b, c, 1.0, beta))
+    assert len(calls) == 3
+
+
 def test_an_addend_of_another_library_is_no_repetition(calls: list[Any]) -> None:
     a, b, c = operands(8)
     emulated_matmul(a, b, c, 1.0, 0.5, backend="cuda")

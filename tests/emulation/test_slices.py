@@ -51,8 +51,10 @@ def test_slice_count_at_the_edges() -> None:
         (2.0**1023, -1017),
         (1.7976931348623157e308, -1018),
         (2.0**-1022, 1028),
-        (2.0**-1074, 1028),
-        (0.0, 1029),
+        (2.0**-1023, 1029),
+        (127 * 2.0**-1060, 1059),  # subnormal, seven ones
+        (2.0**-1074, 1080),
+        (0.0, 0),
     ],
 )
 def test_shared_shift(largest: float, shift: int) -> None:

@@ -55,11 +55,12 @@ def test_the_epilogue_rounds_every_operation() -> None:
         (("u8", "u8", "u32"), {"alpha": -1}, "legal: an integer from 0"),
         (("f32",) * 3, {"alpha": 1j}, "alpha=1j is complex; the descriptor is real"),
         (("f32",) * 3, {"beta": 1}, "beta=1 but C is missing"),
+        (("f32",) * 3, {"alpha": "1"}, "alpha='1'; legal: a number"),
     ],
 )
 def test_bad_factors(names: Any, factors: Any, message: str) -> None:
     d = describe(names, (4, 4, 4))
-    with pytest.raises(BadValue, match=message):
+    with pytest.raises((BadValue, BadType), match=message):
         execute(d, *operands(d)[:2], **factors)
 
 
@@ -123,7 +124,7 @@ def test_conversions_are_lossless_or_asked_for() -> None:
         execute(d, wide, wide, a_load_op=np.abs, b_load_op=np.abs, backend="numpy"),
         execute(d, np.abs(a), np.abs(a), backend="numpy"),
     )
-    with pytest.raises(BadType, match="legal: float32, or a b_load_op"):
+    with pytest.raises(BadType, match="legal: float32, or b_load_op="):
         execute(d, a, wide)
     streaming = d + EnableInputStreaming()
     with pytest.raises(BadType, match="EnableInputStreaming uses operands as they lie"):
@@ -197,6 +198,8 @@ def test_helper_operand_orders() -> None:
 
 
 def test_what_is_no_descriptor() -> None:
+    with pytest.raises(BadType, match="is a Size; legal: a descriptor"):
+        gemm.arithmetic(Size(8, 8, 8))
     x = np.ones((16, 16), np.float32)
     for run in (execute, gemm.matmul):
         with pytest.raises(BadValue, match="without Function, SM, Block: Size"):

@@ -68,6 +68,8 @@ def test_explicit_strategies_that_the_facts_forbid() -> None:
         plan_ragged(HALF, (65, 32, 48), "split")
     with pytest.raises(BadValue, match="an empty product"):
         plan_ragged(HALF, (0, 16, 16))
+    with pytest.raises(BadValue, match="legal: three, M, N and K"):
+        plan_ragged(HALF, (16, 16))
 
 
 def test_wgmma_remainders_are_multiples_of_64() -> None:

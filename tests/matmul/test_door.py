@@ -154,6 +154,7 @@ def test_empty(backend: str) -> None:
         ({"split_k": 2.0}, errors.BadType, "split_k"),
         ({"alpha": 0.1}, errors.BadValue, "no binary32 number"),
         ({"alpha": "1"}, errors.BadType, "alpha"),
+        ({"beta": 2.0}, errors.BadValue, "beta=2.0 without C; legal: beta=1 or 0"),
         ({"output": "f8"}, errors.BadValue, "legal: f16, bf16"),
         ({"cbsz": 1}, errors.BadValue, "f8f6f4"),
         ({"scale_a": np.zeros((4, 1), np.uint8)}, errors.BadType, "takes no scales"),

@@ -14,7 +14,8 @@ import numpy as np
 
 from ... import dispatch
 from ...backends import arrays
-from . import execute
+from ...errors import BadShape, BadValue
+from . import execute, request
 from .report import emulation_report
 
 #: Outputs that are graded: at most this many rows and columns, spread over the result.
@@ -46,8 +47,12 @@ class Point:
         return float(-np.log2(self.max_error)) if self.max_error > 0 else float("inf")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return every column, for JSON."""
-        return asdict(self) | {"reached_bits": self.reached_bits}
+        """Return every column, for JSON; None where an exact product reached endless bits."""
+        columns = asdict(self) | {"reached_bits": self.reached_bits}
+        return {
+            name: None if isinstance(value, float) and not np.isfinite(value) else value
+            for name, value in columns.items()
+        }
 
 
 def curve(
@@ -64,17 +69,36 @@ def curve(
     Parameters
     ----------
     A, B : float32 or float64 arrays (M, K), (K, N)
-        Finite; the reference, on sampled outputs, is float64 (for float32) or long double.
+        Finite, and so their product natively; the reference, on sampled outputs, is float64 (for
+        float32) or long double.
     bits : sequence of int
         Mantissa bits to try.
     schemes : sequence of str
         "slices", "crt".
     repeats : int
         Timed calls; the median counts.
+
+    Raises
+    ------
+    BadShape, BadType, BadValue
+        Before anything is computed, but for a product that overflows.
     """
+    settings = [
+        (scheme, x, request.options(x, scheme, slice_rounding, "fixed", "auto", None))
+        for scheme in schemes
+        for x in bits
+    ]
+    for name, x in (("A", A), ("B", B)):
+        if getattr(x, "ndim", 2) != 2:
+            raise BadShape(f"{name} has shape {tuple(x.shape)}; legal: a matrix")
+    for _, _, options in settings:
+        request.validate(A, B, None, 1.0, 0.0, options, timing=False)
     chosen = dispatch.resolve(backend, (A, B))
     convert = arrays.to_cupy if chosen == "cuda" else arrays.to_numpy
     a, b = convert(A), convert(B)
+    for name, array in (("A", a), ("B", b)):
+        if not (abs(array) < np.inf).all():
+            raise BadValue(f"{name} holds a NaN or an infinity; legal: finite numbers")
     grade = Grader(a, b)
     points: list[Point] = []
     work = 2e-9 * a.shape[0] * b.shape[1] * a.shape[1]
@@ -88,17 +112,21 @@ def curve(
             Point(scheme, rounding, x, planes, products, *grade(result), ms, work / ms, speedup)
         )
 
-    add("native", "-", 24 if a.dtype == np.float32 else 53, lambda: a @ b)
-    for scheme in schemes:
+    with np.errstate(over="ignore", invalid="ignore"):
+        add("native", "-", 24 if a.dtype == np.float32 else 53, lambda: a @ b)
+    if not np.isfinite(points[0].rms_error):
+        raise BadValue("A @ B overflows natively: it has no error to compare with; scale A or B")
+    emulated = partial(
+        execute.emulated_matmul,
+        a,
+        b,
+        split_k="auto",
+        slice_rounding=slice_rounding,
+        backend=backend,
+    )
+    for scheme, x, _ in settings:
         rounding = slice_rounding if scheme == "slices" else "nearest"
-        options: dict[str, Any] = {
-            "scheme": scheme,
-            "slice_rounding": slice_rounding,
-            "backend": backend,
-        }
-        emulated = partial(execute.emulated_matmul, a, b, split_k="auto", **options)
-        for x in bits:
-            add(scheme, rounding, x, partial(emulated, mantissa_bits=x))
+        add(scheme, rounding, x, partial(emulated, scheme=scheme, mantissa_bits=x))
     return points
 
 

@@ -98,12 +98,12 @@ def enqueue(
     memory = cupy.cuda.alloc(program.workspace_bytes)
     c_address, scalars = (0, (scalars[0], 0.0)) if c is None else (c.data.ptr, scalars)
     addresses = (a.data.ptr, b.data.ptr, c_address, out.data.ptr, exponents.data.ptr)
-    stream = cupy.cuda.get_current_stream().ptr
-    running = device_launch.running(a.itemsize, stream, memory.ptr, addresses, scalars)
+    stream = cupy.cuda.get_current_stream()
+    running = device_launch.running(a.itemsize, stream.ptr, memory.ptr, addresses, scalars)
     _run(program, running, record)
     record.workspace_bytes = max(record.workspace_bytes, program.workspace_bytes)
     record.blocks = program.blocks
-    record.counts.append(_counter(exponents, program.ranges, a.shape[0]))
+    record.counts.append(_counter(exponents, program.ranges, a.shape[0], stream))
     record.k_ranges = program.ranges
     record.runs += 1
 
@@ -142,10 +142,11 @@ def _between(start: Any, stop: Any) -> Callable[[], float]:
     return elapsed
 
 
-def _counter(exponents: Any, ranges: int, rows: int) -> Callable[[], tuple[int, int]]:
-    """Count the rows and columns that are not finite in some range of K."""
+def _counter(exponents: Any, ranges: int, rows: int, stream: Any) -> Callable[[], tuple[int, int]]:
+    """Count the rows and columns that are not finite in some range of K; wait for the stream."""
 
     def count() -> tuple[int, int]:
+        stream.synchronize()
         bad = (exponents.reshape(ranges, -1) == NONFINITE).any(axis=0)
         return int(bad[:rows].sum()), int(bad[rows:].sum())
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from ...backends import cuda
-from .oracle import ENDLESS, ZERO_EXPONENT, block_length
+from .oracle import ZERO_EXPONENT, block_length
+from .scheme import ENDLESS
 
 THREADS = 128
 
@@ -24,7 +25,7 @@ def exponent_span(a: Any, b: Any) -> int:
     kernel = cuda.kernel("emulation_span.cu", "largest_span", {"ELEMENT_BITS": 8 * a.itemsize})
     blocks = int(sides[0][0].shape[0])
     kernel(
-        (-(-columns // 64), -(-rows // 64)),
+        (-(-columns // 64) * -(-rows // 64),),
         (16, 16),
         (*sides[0], *sides[1], np.int32(rows), np.int32(columns), np.int32(blocks), span),
     )

@@ -8,7 +8,7 @@ import numpy as np
 
 from . import crt, slices
 from .report import Record
-from .scheme import Setting
+from .scheme import ENDLESS, Setting
 
 Array = np.ndarray[Any, Any]
 
@@ -83,8 +83,6 @@ def block_length(k: int) -> int:
 
 #: Exponent of a zero: below every sum of two exponents of finite numbers.
 ZERO_EXPONENT = -8192
-#: The span where some output has no block with a product above zero, as far as the estimate sees.
-ENDLESS = 4096
 
 
 def block_exponents(vectors: Array) -> tuple[Array, Array]:
@@ -108,7 +106,8 @@ def exponent_span(a: Array, b: Array) -> int:
     The exponent span capacity of guarded FP64 emulation: `(max a_i + max b_j) - max_k (a_ik +
     b_kj)` over all finite rows and columns that are not zero, the last maximum bounded from
     below block by block (largest of one vector plus smallest of the other). `ENDLESS` where the
-    estimate finds no product above zero.
+    estimate finds no product above zero, though some block has an element of either vector.
+    Outputs without such a block are zeros of any number of bits.
     """
     rows = np.isfinite(a).all(axis=1) & (a != 0).any(axis=1)
     columns = np.isfinite(b).all(axis=0) & (b != 0).any(axis=0)
@@ -117,9 +116,11 @@ def exponent_span(a: Array, b: Array) -> int:
     if not len(a_high) or not len(b_high):
         return 0
     reached = np.full((len(a_high), len(b_high)), 2 * ZERO_EXPONENT, np.int32)
+    meets = np.zeros(reached.shape, bool)
     for block in range(a_high.shape[1]):
         first = a_high[:, block, None] + b_low[None, :, block]
         second = a_low[:, block, None] + b_high[None, :, block]
         reached = np.maximum(reached, np.maximum(first, second))
+        meets |= (a_high[:, block, None] > ZERO_EXPONENT) & (b_high[None, :, block] > ZERO_EXPONENT)
     span = a_high.max(axis=1)[:, None] + b_high.max(axis=1)[None, :] - reached
-    return int(min(span.max(), ENDLESS))
+    return int(min(span.max(where=meets, initial=0), ENDLESS))

@@ -19,6 +19,7 @@ from .scheme import Setting
 Again = Callable[[Any, Any, Any, float, float], Any]
 
 _NUMBERS = tuple((x, y) for x in (float, int) for y in (float, int))
+_LEAST_NORMAL = 2.0**-126  # of float32: a smaller beta may round to 0
 MOST = 4096  # remembered calls; then all are forgotten
 _known: dict[Any, Again] = {}
 
@@ -43,11 +44,14 @@ def key(a: Any, b: Any, c: Any, alpha: Any, beta: Any, options: tuple[Any, ...])
     """Return what a call shares with its repetitions; None for a call that is never remembered.
 
     Types stand beside numbers, because True equals 1 and 1.0: a call that was refused is no
-    repetition of one that ran. `options` has the types of its own.
+    repetition of one that ran. `options` has the types of its own. Whether C is read depends on
+    beta as rounded to the dtype, so one that may round to 0 is never remembered.
     """
     kind = type(a)
     numbers = type(alpha), type(beta)
     if type(b) is not kind or numbers not in _NUMBERS or arrays.kind(a) != "cupy":
+        return None
+    if beta != 0 and abs(beta) < _LEAST_NORMAL:
         return None
     addend = None
     if c is not None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ...errors import BadValue
-from .scheme import Setting
+from .scheme import ENDLESS, Setting
 
 
 @dataclass(frozen=True)
@@ -16,8 +16,9 @@ class EmulationReport:
 
     `planes` counts slices or moduli, `products` int8 matrix products of the size of the problem
     (times the batch), `bits_reached` the bits kept below a vector's largest element (slices) or
-    norm (crt). `rows_native` and `columns_native` follow IEEE rules because they hold an
-    infinity or NaN. `stage_ms` is empty unless the call had `timing=True` on CUDA.
+    norm (crt), 0 where the product went native. `rows_native` and `columns_native` follow IEEE
+    rules because they hold an infinity or NaN. `stage_ms` is empty unless the call had
+    `timing=True` on CUDA.
     """
 
     shape: tuple[int, int, int]
@@ -63,6 +64,8 @@ class Record:
         if setting.scheme == "native":
             limit = "8 slices" if self.setting.scheme == "slices" else "16 moduli"
             self.note = f"native: exponents spread over {span} bits, more than {limit} can keep"
+            if span == ENDLESS:
+                self.note = "native: of some output the estimate sees no product above zero"
         elif setting.planes > self.setting.planes:
             self.note = (
                 f"dynamic control: exponents spread over {span} bits, "
@@ -105,6 +108,12 @@ class Record:
 
 
 _last = threading.local()
+
+
+def went_native() -> bool:
+    """Tell whether this thread's last product was native."""
+    record: Record = _last.record
+    return record.setting.scheme == "native"
 
 
 def publish(record: Record) -> None:

@@ -4,6 +4,7 @@ touched.
 
 from __future__ import annotations
 
+import numbers
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -20,7 +21,7 @@ CHOICES: dict[str, tuple[str | None, ...]] = {
     "split_k": (None, "auto"),
 }
 DEFAULT_BITS = {"float32": 23, "float64": 52}
-MAX_BITS = 61
+MOST_BITS = {"slices": 63, "crt": 61, "auto": 63}  # of 8 slices, 16 moduli
 _NAMES = {np.dtype(name): name for name in DEFAULT_BITS}  # NumPy's `name` costs microseconds
 
 
@@ -74,17 +75,22 @@ def _options(
         if value not in legal:
             raise BadValue(f"{name}={value!r}; legal: {', '.join(map(repr, legal))}")
     if bits is not None:
-        if isinstance(bits, bool) or not isinstance(bits, (int, np.integer)):
-            raise BadType(f"mantissa_bits={bits!r}; legal: an integer from 1 to {MAX_BITS}")
-        if not 1 <= bits <= MAX_BITS:
-            raise BadValue(f"mantissa_bits={bits}; legal: 1 to {MAX_BITS} (8 slices, 16 moduli)")
+        most = MOST_BITS[scheme_name]
+        if not _is_integer(bits):
+            raise BadType(f"mantissa_bits={bits!r}; legal: an integer from 1 to {most}")
+        if not 1 <= bits <= most:
+            raise BadValue(f"mantissa_bits={bits}; legal for {scheme_name!r}: 1 to {most}")
         bits = int(bits)
-    if workspace is not None and (
-        isinstance(workspace, bool) or not isinstance(workspace, int) or workspace <= 0
-    ):
-        raise BadValue(f"workspace={workspace!r}; legal: a positive number of bytes, or None")
+    if workspace is not None:
+        if not _is_integer(workspace) or workspace <= 0:
+            raise BadValue(f"workspace={workspace!r}; legal: a positive number of bytes, or None")
+        workspace = int(workspace)
     nearest, dynamic = rounding == "nearest", control == "dynamic"
     return Options(bits, scheme_name, nearest, dynamic, split == "auto", workspace)
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 def validate(a: Any, b: Any, c: Any, alpha: Any, beta: Any, chosen: Options, timing: bool) -> Call:
@@ -111,10 +117,13 @@ def validate(a: Any, b: Any, c: Any, alpha: Any, beta: Any, chosen: Options, tim
 
 
 def _scalar(name: str, value: Any, dtype: np.dtype[Any]) -> float:
+    if not isinstance(value, numbers.Real):
+        raise BadType(f"{name}={value!r}; legal: a real number")
     try:
-        return float(dtype.type(value))
-    except (TypeError, ValueError) as error:
-        raise BadType(f"{name}={value!r}; legal: a real number") from error
+        with np.errstate(over="ignore", under="ignore"):
+            return float(dtype.type(float(value)))
+    except OverflowError as error:
+        raise BadValue(f"{name}={value!r}; legal: a number that float64 holds") from error
 
 
 def _common_dtype(a: Any, b: Any) -> np.dtype[Any]:
@@ -155,6 +164,8 @@ def _check_addend(c: Any, beta: Any, dtype: np.dtype[Any], shape: tuple[int, ...
         if beta != 0:
             raise BadValue(f"beta={beta!r} without C; legal: beta=0, or C of shape {shape}")
         return
+    if not hasattr(c, "dtype") or not hasattr(c, "shape"):
+        raise BadType(f"C is a {type(c).__name__}; legal: an array of {dtype.name}")
     if tuple(c.shape) != shape:
         raise BadShape(f"C has shape {tuple(c.shape)}; legal: {shape}, the shape of A @ B")
     if str(c.dtype).removeprefix("torch.") != dtype.name:

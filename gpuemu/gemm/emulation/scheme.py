@@ -32,6 +32,9 @@ MARGIN = Fraction(1, 1024)
 #: Half the square root of the longest K that one residue product takes: what rounding adds to a
 #: norm.
 ROUNDING_NORM = 182
+#: The span in bits where some output may have a product above zero that the estimate of dynamic
+#: control does not see.
+ENDLESS = 4096
 PRECISION = {"float32": 24, "float64": 53}
 
 

@@ -13,8 +13,6 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 
-ZERO_SHIFT = 1029
-
 
 def shared_shift(vectors: Array) -> Array:
     """Return each row's shift: `x * 2^shift` is below 127 in magnitude for all its elements.
@@ -27,13 +25,11 @@ def shared_shift(vectors: Array) -> Array:
     Notes
     -----
     The largest magnitude lies below `2^w`; the shift is `7 - w`, one less where the significand
-    starts with seven ones (a carry could make its leading digit 128). Subnormals count as if in
-    the lowest normal binade.
+    starts with seven ones (a carry could make its leading digit 128). A row of zeros has 0.
     """
     largest = np.max(np.abs(vectors.astype(np.float64)), axis=1, initial=0.0)
     significand, width = np.frexp(np.where(np.isfinite(largest), largest, 0.0))
-    width = np.maximum(width, -1021) + ((significand >= 127 / 128) & (width >= -1021))
-    return np.where(largest == 0.0, ZERO_SHIFT, 7 - width).astype(np.int64)
+    return np.where(largest == 0.0, 0, 7 - width - (significand >= 127 / 128)).astype(np.int64)
 
 
 def slice_vectors(vectors: Array, slices: int, nearest: bool = False) -> tuple[Array, Array]:

@@ -19,6 +19,14 @@ SIZES = (512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192)
 #: Planes that are measured; "auto" asks for no others.
 SLICE_COUNTS = {"float32": (2, 3, 4, 5), "float64": (2, 3, 4, 5, 7)}
 MODULI_COUNTS = {"float32": (7, 9, 11), "float64": (7, 9, 11, 14)}
+_NAMES = {
+    dtype: (
+        "native",
+        *(f"slices-{count}" for count in SLICE_COUNTS[dtype]),
+        *(f"crt-{count}" for count in MODULI_COUNTS[dtype]),
+    )
+    for dtype in SLICE_COUNTS
+}
 #: "auto" takes emulation where its time is below this part of native's in the table.
 MARGIN = 0.9
 #: Part of the cached file's name: raise it when calls get faster or slower on the CPU.
@@ -28,17 +36,30 @@ VERSION = 4
 Table = dict[str, dict[str, dict[str, float]]]
 
 
+NO_TIMES: Table = {"float32": {}, "float64": {}}
+
+
+class _CannotMeasureError(Exception):
+    """The current stream is being captured: nothing may wait."""
+
+
 def choose(dtype: str, shape: tuple[int, int, int], bits: int) -> str:
-    """Return "slices", "crt" or "native" for a product on the current device."""
+    """Return "slices", "crt" or "native" for a product on the current device.
+
+    In a stream that is being captured nothing can be measured: without a table it is native.
+    """
     from . import device
 
-    return _choose(device.current_device(), dtype, shape, bits)
+    try:
+        return _choose(device.current_device(), dtype, shape, bits)
+    except _CannotMeasureError:
+        return choose_from(NO_TIMES, dtype, shape, bits)
 
 
 @lru_cache(maxsize=1024)
 def _choose(device: int, dtype: str, shape: tuple[int, int, int], bits: int) -> str:
     small = equivalent(shape) < SIZES[0]
-    return choose_from({dtype: {}} if small else table(device_name(device)), dtype, shape, bits)
+    return choose_from(NO_TIMES if small else table(device_name(device)), dtype, shape, bits)
 
 
 def equivalent(shape: tuple[int, int, int]) -> float:
@@ -131,14 +152,32 @@ def path(device: str) -> Path:
 @cache
 def table(device: str) -> Table:
     """Return the table of the current device, measured now where the cache has none."""
+    import cupy
+
     file = path(device)
-    try:
-        loaded: Table = json.loads(file.read_text())
-        return loaded
-    except (OSError, ValueError):  # none yet, or none that can be read
-        times = measure()
+    stored = _read(file)
+    if stored is not None:
+        return stored
+    if cupy.cuda.get_current_stream().is_capturing():
+        raise _CannotMeasureError
+    times = measure()
     with contextlib.suppress(OSError):  # a folder that cannot be written
         sources.store(file, json.dumps(times, indent=1).encode())
+    return times
+
+
+def _read(file: Path) -> Table | None:
+    """Return the table of a file; None where there is none yet, or none with every time."""
+    try:
+        found = json.loads(file.read_text())
+        times = {
+            dtype: {
+                str(n): {name: float(found[dtype][str(n)][name]) for name in names} for n in SIZES
+            }
+            for dtype, names in _NAMES.items()
+        }
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
     return times
 
 

@@ -88,10 +88,10 @@ def _operands(a: Path | None, b: Path | None, normal: str, dtype: str) -> tuple[
 def _table(points: Sequence[Point]) -> None:
     from ._output import console, table
 
-    numbers = ("bits", "planes", "products", "max error", "reached", "rms error", "ms", "TFLOP/s")
+    numbers = ("bits", "products", "max error", "reached", "rms error", "ms", "TFLOP/s")
     shown = table("scheme", *numbers, "speed-up", right=(*numbers, "speed-up"))
     for p in points:
-        counts = (str(p.bits), str(p.planes), str(p.products))
+        counts = (str(p.bits), str(p.products))
         errors = (f"{p.max_error:.1e}", f"{p.reached_bits:.1f}", f"{p.rms_error:.1e}")
         speed = (f"{p.ms:.3f}", f"{p.tflops:.2f}", f"{p.speedup:.2f}")
         shown.add_row(p.scheme, *counts, *errors, *speed)

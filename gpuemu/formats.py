@@ -189,6 +189,8 @@ def bits_of(
     if bits and array.dtype == fmt.storage:
         return array
     legal = f"{fmt.dtype}" + (
-        f" or its bits as {fmt.storage}" if bits else f" ({fmt.storage} bits only with bits=True)"
+        f" or its bits as {fmt.storage}"
+        if bits
+        else f" ({fmt.storage} bits only with bits=True or --bits)"
     )
     raise BadType(f"{name} has dtype {array.dtype}; {fmt.name} wants {legal}")

@@ -6,6 +6,8 @@ Exit codes: 0 fine, 1 mismatch found, 2 bad use, 130 interrupted.
 
 from __future__ import annotations
 
+import os
+import sys
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -83,5 +85,29 @@ def build() -> typer.Typer:
 
 
 def main() -> None:
-    """Run the command line."""
-    build()(prog_name="gpuemu")
+    """Run the command line; a standard output that takes no more is an error of one line."""
+    try:
+        try:
+            build()(prog_name="gpuemu")
+        finally:
+            print(end="", flush=True)
+    except OSError:
+        failure = _output_failure()
+        if failure is None:
+            raise
+        if isinstance(failure, BrokenPipeError):
+            sys.exit(1)
+        typer.echo(f"error: standard output: {failure.strerror or failure}", err=True)
+        sys.exit(2)
+
+
+def _output_failure() -> OSError | None:
+    """Return why standard output cannot be written, else None; a bad one is put away, so that
+    the interpreter does not try again when it ends.
+    """
+    try:
+        print(flush=True)
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return error
+    return None

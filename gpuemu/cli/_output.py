@@ -24,10 +24,16 @@ Json = typer.Option(False, "--json", help="Print JSON instead of tables.")
 
 
 def console(stderr: bool = False) -> Console:
-    """Return a Rich console that never highlights numbers or guesses at markup."""
+    """Return a Rich console that never highlights numbers or guesses at markup.
+
+    A terminal of fewer than 80 columns gets lines for 80 and wraps them itself: columns that are
+    narrower than their words and numbers would cut them.
+    """
     from rich.console import Console
 
-    return Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=False)
+    made = Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=False)
+    made.width = max(made.width, 80)
+    return made
 
 
 def table(*columns: str, right: Sequence[str] = (), title: str | None = None) -> Table:
@@ -68,10 +74,13 @@ def check_outputs(*paths: Path | None) -> None:
 def _target(path: Path) -> Path:
     """Return the place of a file to write, links followed; raise where there is no place for it."""
     target = Path(os.path.realpath(path))
-    if os.path.lexists(target) and not os.path.isfile(target):
-        raise BadFile(f"{path} is no regular file; legal: a file, or a new name in a folder")
-    if not os.path.isdir(target.parent):
-        raise BadFile(f"{path}: cannot be written: there is no folder {target.parent}")
+    try:
+        if (path.exists() or os.path.lexists(target)) and not target.is_file():
+            raise BadFile(f"{path} is no regular file; legal: a file, or a new name in a folder")
+        if not target.parent.is_dir():
+            raise BadFile(f"{path}: cannot be written: there is no folder {target.parent}")
+    except OSError as error:
+        raise BadFile(f"{path}: cannot be written: {error.strerror}") from None
     return target
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,9 @@ NAMES = {"v": "VGPRs", "a": "AccVGPRs"}
 
 ProgramFile = typer.Argument(help="Assembly file or disassembly listing; - reads standard input.")
 RequiredArch = typer.Option(..., "--arch", "-a", help="gfx908, gfx90a, gfx942 or gfx950.")
-Legality = typer.Option("strict", help="strict or llvm (what the assembler accepts).")
+Legality = typer.Option(
+    "strict", help="strict, llvm (what the assembler accepts) or truncate (builtins' constants)."
+)
 SkipUnknown = typer.Option(False, "--skip-unknown", help="Leave other instructions out.")
 Registers = typer.Option(
     None, help="Registers before: .npz of v and a, uint32 (..., registers, 64); default: zeros."
@@ -27,21 +28,12 @@ Broadcast = typer.Option("grouped", help="Reading of cbsz and abid: grouped or l
 OutputLayout = typer.Option("calculator", help="Output layout of f64 4x4x4: calculator or formula.")
 
 
-def read_text(path: Path) -> str:
-    """Return the text of a file, or of standard input for "-"."""
-    if str(path) == "-":
-        return sys.stdin.read()
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadFile(f"{path}: {error}") from None
-
-
 def read_program(
     path: Path, arch: str, legality: str, skip_unknown: bool, **switches: Any
 ) -> Program:
     """Return the program of a file, and say on standard error what was skipped."""
     from ..mfma.program import Program
+    from ._files import read_text
 
     program = Program.read(read_text(path), arch, legality, skip_unknown=skip_unknown, **switches)
     for statement in program.skipped:

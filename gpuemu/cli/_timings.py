@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BadFile
+from ._files import read_text
 
 
 @dataclass(frozen=True)
@@ -36,9 +37,7 @@ def read(path: Path) -> Timings:
         time that is no positive number.
     """
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadFile(f"{path}: cannot be read: {error}") from None
+        found = json.loads(read_text(path))
     except json.JSONDecodeError as error:
         raise BadFile(f"{path}: no JSON: {error}") from None
     try:

@@ -45,19 +45,11 @@ def asm(
 def _lines(text: str) -> list[tuple[int | None, str]]:
     """Return the instruction itself, or the lines of the file that it names with their numbers."""
     from ..mfma.assembly import read_listing
-    from ._program import read_text
+    from ._files import names_file, read_text
 
-    if text != "-" and not is_file(text):
+    if text != "-" and not names_file(text):
         return [(None, text)]
     return [(line.number, line.source) for line in read_listing(read_text(Path(text)))]
-
-
-def is_file(text: str) -> bool:
-    """Tell whether a text names a file; a line of assembly may be too long for a name."""
-    try:
-        return Path(text).is_file()
-    except (OSError, ValueError):
-        return False
 
 
 def _parse(number: int | None, line: str, arch: str, legality: str) -> AssemblyCall:

@@ -29,7 +29,7 @@ def bench(
         show_default=False,
     ),
     arch: str = typer.Option("*", "--arch", "-a", help="Pattern of the architecture."),
-    backend: str = typer.Option("auto", help="auto, cuda, host or numpy."),
+    backend: str = typer.Option("auto", help="auto, cuda, host, numpy or check."),
     waves: int = typer.Option(256, min=1, help="Wavefronts of a call."),
     seconds: float = typer.Option(0.2, min=0.01, help="Time for each instruction."),
     compare: tuple[Path, Path] = typer.Option(

@@ -26,7 +26,7 @@ def compare(
         None, "--a", help="Or a row of A: numbers with commas between.", show_default=False
     ),
     b: str = typer.Option(None, "--b", help="The column of B.", show_default=False),
-    c: str = typer.Option("0", "--c", help="The accumulator."),
+    c: str = typer.Option(None, "--c", help="The accumulator; default: 0.", show_default=False),
     instruction: str = typer.Option(
         None,
         "--instruction",
@@ -34,7 +34,7 @@ def compare(
         help="Pattern; default: one of each arithmetic.",
         show_default=False,
     ),
-    arch: str = typer.Option("*", "--arch", help="Pattern of the architecture."),
+    arch: str = typer.Option("*", "--arch", "-a", help="Pattern of the architecture."),
     backend: str = typer.Option("auto", help="auto, cuda, host, numpy or check."),
     json: bool = Json,
 ) -> None:
@@ -65,33 +65,35 @@ def compare(
         _print(A, B, C, answers, left_out, parting)
 
 
-def _input(file: Path | None, a: str | None, b: str | None, c: str) -> tuple[Any, Any, Any]:
+def _input(file: Path | None, a: str | None, b: str | None, c: str | None) -> tuple[Any, Any, Any]:
     import numpy as np
 
     from ..difftest.across import FIVE_ANSWERS
     from ..errors import BadFile, BadValue
+    from ._files import typed
     from ._values import load_arrays, number_list
 
     if file is not None:
-        if a is not None or b is not None:
-            raise BadValue("a file and --a or --b; legal: one of them")
+        if any(x is not None for x in (a, b, c)):
+            raise BadValue("a file and --a, --b or --c; legal: one of them")
         found = load_arrays(file)
         if not {"A", "B"} <= set(found) <= {"A", "B", "C"}:
             raise BadFile(
                 f"{file} holds {', '.join(map(repr, found))}; legal: 'A', 'B' and perhaps 'C'"
             )
         for name, array in found.items():
-            if array.dtype.kind not in "biuf":
+            found[name] = array = typed(array, name)
+            if array.dtype.name != "bfloat16" and array.dtype.kind not in "biuf":
                 raise BadFile(f"{file}: {name} has dtype {array.dtype}; legal: real numbers")
         return found["A"], found["B"], found.get("C")
-    if a is None and b is None:
+    if all(x is None for x in (a, b, c)):
         return FIVE_ANSWERS
     if a is None or b is None:
-        raise BadValue("--a without --b, or --b without --a; legal: both")
+        raise BadValue("one of --a, --b and --c alone; legal: --a and --b, and perhaps --c")
     left, right = number_list("--a", a), number_list("--b", b)
     if len(left) != len(right):
         raise BadValue(f"--a has {len(left)} numbers, --b {len(right)}; legal: as many")
-    accumulator = number_list("--c", c)
+    accumulator = number_list("--c", "0" if c is None else c)
     if len(accumulator) != 1:
         raise BadValue(f"--c has {len(accumulator)} numbers; legal: one")
     return np.array([left]), np.array([right]).T, np.array([accumulator])
@@ -145,7 +147,7 @@ def _print(A: Any, B: Any, C: Any, answers: list[Answer], left_out: Any, parting
         i = found.instruction
         bits = f"{int(found.bits[row, column]):0{found.bits.dtype.itemsize * 2}X}"
         star = "*" if i.fidelity == "unverified" else ""
-        made.add_row(f"{found.values[row, column]:.9g}", bits, i.arch + star, i.mnemonic)
+        made.add_row(_number(found, found.values[row, column]), bits, i.arch + star, i.mnemonic)
     out.print(made)
     if any(x.instruction.fidelity == "unverified" for x in answers):
         out.print("* arithmetic unverified: no public measurement of this chip")
@@ -153,8 +155,10 @@ def _print(A: Any, B: Any, C: Any, answers: list[Answer], left_out: Any, parting
     if parting is None:
         out.print("All answers are equal.")
     else:
-        after = sorted({_order(x.prefixes[k + 1, row, column]) for x in answers})
-        values = ", ".join(f"{value:.9g}" for _, value in after)
+        after = {
+            _order(p): _number(x, p) for x in answers for p in [x.prefixes[k + 1, row, column]]
+        }
+        values = ", ".join(after[key] for key in sorted(after))
         where = (
             "with C alone"
             if k < 0
@@ -166,6 +170,11 @@ def _print(A: Any, B: Any, C: Any, answers: list[Answer], left_out: Any, parting
             f"{len(left_out)} instructions left out: their formats or shapes do not hold this "
             f"input (--json says why)."
         )
+
+
+def _number(found: Answer, value: float) -> str:
+    """Return a value of an answer's D in as many digits as tell its neighbours apart."""
+    return f"{value:.{17 if found.bits.dtype.itemsize == 8 else 9}g}"
 
 
 def _order(value: float) -> tuple[bool, float]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..errors import AssemblyError, BadFile, BadValue
+from ..errors import AssemblyError, BadValue
 from ._output import Json, print_json
 from ._program import Legality, RequiredArch
 
@@ -47,15 +47,11 @@ def disasm(
 
 def _read(words: list[str]) -> bytes:
     from ..mfma.assembly.reader import hexadecimal
-    from .asm import is_file
+    from ._files import names_file, read_bytes
 
-    if len(words) > 1 or not is_file(words[0]):
+    if len(words) > 1 or not names_file(words[0]):
         return hexadecimal(" ".join(words))
-    path = Path(words[0])
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise BadFile(f"{path}: {error.strerror}") from None
+    return read_bytes(Path(words[0]))
 
 
 def _split(data: bytes) -> list[bytes]:

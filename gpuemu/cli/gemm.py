@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import BadValue
-from ._output import console, print_json, table, write_whole
+from ._output import check_outputs, console, print_json, save_array, table, write_whole
 from ._values import load_array
 
 if TYPE_CHECKING:
@@ -82,9 +82,9 @@ def run(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Where C goes (.npy).")
     ] = None,
-    c: Annotated[Path | None, typer.Option(help="C.npy, needed if beta is not 0.")] = None,
+    c: Annotated[Path | None, typer.Option(help="C.npy.")] = None,
     alpha: Annotated[str, typer.Option(help="Factor of A B.")] = "1",
-    beta: Annotated[str, typer.Option(help="Factor of C.")] = "0",
+    beta: Annotated[str | None, typer.Option(help="Factor of C; default: 1 with --c.")] = None,
     ragged: Annotated[str, typer.Option(help="auto, pad, mask or split.")] = "auto",
     pad_inputs: Annotated[
         bool, typer.Option(help="Whether A and B may be copied into padded memory.")
@@ -96,8 +96,11 @@ def run(
     from ..gemm import matmul, plan_ragged
     from ..gemm.text import parse
 
+    check_outputs(output)
     d = parse(descriptor)
     left, right = load_array(a), load_array(b)
+    if beta is None:
+        beta = "1" if c else "0"
     factors = {"alpha": _factor("alpha", alpha), "beta": _factor("beta", beta)}
     options: dict[str, Any] = {
         "ragged": ragged,
@@ -119,9 +122,7 @@ def run(
         "output": str(output) if output else None,
     }
     if output:
-        import numpy as np
-
-        write_whole(output, lambda path: np.save(path, result))
+        write_whole(output, lambda path: save_array(path, result))
     if as_json:
         print_json(report)
     else:
@@ -137,11 +138,11 @@ def sweep(
     ] = None,
     free: Annotated[list[str] | None, typer.Option(help="An axis to vary; repeatable.")] = None,
     shared_memory: Annotated[
-        int | None, typer.Option(help="Bytes of shared memory a block.")
+        int | None, typer.Option(min=1, help="Bytes of shared memory a block.")
     ] = None,
-    registers: Annotated[int | None, typer.Option(help="Registers a thread for C.")] = None,
-    repeats: Annotated[int, typer.Option(help="Timed runs a variant.")] = 3,
-    limit: Annotated[int | None, typer.Option(help="At most so many variants.")] = None,
+    registers: Annotated[int | None, typer.Option(min=1, help="Registers a thread for C.")] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="Timed runs a variant.")] = 3,
+    limit: Annotated[int | None, typer.Option(min=1, help="At most so many variants.")] = None,
     backend: Backend = "auto",
     as_json: Json = False,
 ) -> None:

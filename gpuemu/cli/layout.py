@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ._output import Arch, Json, console, integers, print_json, table, write_whole
+from ._output import (
+    Arch,
+    Json,
+    check_outputs,
+    check_picture,
+    console,
+    integers,
+    print_json,
+    table,
+    write_whole,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,9 +52,16 @@ def layout(
     ),
 ) -> None:
     """Show which lane and register holds which element of a matrix."""
+    from ..errors import BadValue
     from ..mfma.instructions import instruction
     from ._values import pair
 
+    check_outputs(svg)
+    check_picture(png, "png")
+    if (svg or png) and any(x is not None for x in (element, lane, vgpr)):
+        raise BadValue(
+            "--element, --lane or --vgpr and a picture; legal: one of them (it shows all elements)"
+        )
     i = instruction(name, arch)
     options: dict[str, Any] = {
         "cbsz": cbsz,
@@ -99,10 +116,13 @@ def _chosen(where: Any, element: str | None, lane: int | None, vgpr: int | None)
             )
         chosen[:] = False
         chosen[tuple(at)] = True
+    last = where[..., 0] + (where[..., 2] + where[..., 3] - 1) // 32
+    for name, value, most in (("lane", lane, 63), ("vgpr", vgpr, int(last.max()))):
+        if value is not None and not 0 <= value <= most:
+            raise BadValue(f"{name} {value}; legal: 0..{most}")
     if lane is not None:
         chosen &= where[..., 1] == lane
     if vgpr is not None:
-        last = where[..., 0] + (where[..., 2] + where[..., 3] - 1) // 32
         chosen &= (where[..., 0] <= vgpr) & (vgpr <= last)
     return chosen
 

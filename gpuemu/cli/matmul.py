@@ -7,10 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ._output import Json, console, print_json, table, write_whole
+from ._output import (
+    Json,
+    check_outputs,
+    check_picture,
+    console,
+    print_json,
+    save_array,
+    table,
+    write_whole,
+)
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from ..mfma.instructions import Instruction
 
     Array = np.ndarray[Any, Any]
 
@@ -39,8 +50,8 @@ def matmul(
     b: Path = typer.Argument(help="B, (..., K, N)."),
     c: Path = typer.Option(None, "--c", help="C, (..., M, N).", show_default=False),
     arch: str = typer.Option(None, "--arch", "-a", help="gfx908 to gfx950.", show_default=False),
-    key_a: str = typer.Option("A", help="A's name in a file of several arrays."),
-    key_b: str = typer.Option("B", help="B's name in a file of several arrays."),
+    key_a: str = typer.Option(None, help="A's name in its file; default: A."),
+    key_b: str = typer.Option(None, help="B's name in its file; default: B."),
     cast: bool = typer.Option(False, help="Round A and B to the instruction's formats first."),
     bits: bool = typer.Option(False, help="Unsigned integers are the bits of the formats."),
     split_k: int = typer.Option(1, help="Parts of K, each with an accumulator."),
@@ -56,48 +67,69 @@ def matmul(
     """Multiply two matrices as a chip's matrix instructions do, bit for bit."""
     import numpy as np
 
+    from ..errors import BadValue, GpuemuError
     from ..mfma import matmul_statistics as statistics
     from ..mfma.instructions import instruction
     from ..mfma.matmul import matmul as product
 
+    check_outputs(output)
+    check_picture(plot)
+    if cast and bits:
+        raise BadValue("--cast and --bits; legal: one of them (numbers are rounded, bits are not)")
     i = instruction(name, arch)
+    if errors or plot:
+        statistics.check_measurable(i.operand_format("D").dtype)
     others = statistics.counterparts(i, compare.split(",")) if compare else []
-    A, B = _operand(a, key_a), _operand(b, key_b)
-    C = None if c is None else _operand(c, "C")
+    A, B = _operand(a, "A", key_a, bits), _operand(b, "B", key_b, bits)
+    C = None if c is None else _operand(c, "C", None, bits)
     if cast:
         A, B = (statistics.cast(x, i, m) for x, m in ((A, "A"), (B, "B")))
     options: dict[str, Any] = {"bits": bits, "split_k": split_k, "backend": backend}
     D = np.asarray(product(A, B, C, instruction=i, **options))
+    if output:
+        write_whole(output, lambda path: save_array(path, D))
     facts: dict[str, Any] = {"instruction": i.mnemonic, "arch": i.arch, "shape": list(D.shape)}
-    found = None
     if errors or plot:
-        found = statistics.ulp_errors(D, statistics.exact(i, A, B, C))
-        facts["errors"] = statistics.summary(found)
+        found = statistics.ulp_errors(D, statistics.exact(i, *_numbers(i, A, B, C)))
+        facts["errors"] = None
+        try:
+            facts["errors"] = statistics.summary(found)
+        except GpuemuError as nothing:
+            typer.echo(f"note: {nothing}", err=True)
+        if plot and facts["errors"]:
+            write_whole(plot, lambda path: statistics.histogram(found, path, str(i)))
     facts["compare"] = []
     for other in others:
         E = np.asarray(product(A, B, C, instruction=other, **options))
         facts["compare"].append(statistics.distance(D, E, other))
-    if plot and found is not None:
-        write_whole(plot, lambda path: statistics.histogram(found, path, str(i)))
-    if output:
-        write_whole(output, lambda path: _save(path, D))
     if json:
         print_json(facts)
     else:
         _print(facts, output)
 
 
-def _operand(path: Path, key: str) -> Array:
-    """Return one array of a file; the key counts where the file has several."""
+def _operand(path: Path, matrix: str, key: str | None, bits: bool) -> Array:
+    """Return one array of a file; without a key its only one, or that of the matrix's name."""
     from ..errors import BadFile
+    from ._files import typed
     from ._values import load_arrays
 
     arrays = _safetensors(path) if path.suffix == ".safetensors" else load_arrays(path)
-    if len(arrays) == 1:
-        return next(iter(arrays.values()))
+    if key is None:
+        key = next(iter(arrays)) if len(arrays) == 1 else matrix
     if key not in arrays:
-        raise BadFile(f"{path} has no array {key!r}; it has: {', '.join(arrays)}")
-    return arrays[key]
+        names = ", ".join(name or "one without a name" for name in arrays) or "none"
+        raise BadFile(f"{path} has no array {key!r}; it has: {names}")
+    return typed(arrays[key], matrix, bits)
+
+
+def _numbers(i: Instruction, *operands: Array | None) -> list[Any]:
+    """Return A, B and C with bits as the numbers that they are."""
+    found: list[Any] = []
+    for matrix, x in zip("ABC", operands, strict=True):
+        fmt = i.operand_format(matrix)
+        found.append(x.view(fmt.dtype) if x is not None and x.dtype == fmt.storage else x)
+    return found
 
 
 def _safetensors(path: Path) -> dict[str, Array]:
@@ -105,6 +137,7 @@ def _safetensors(path: Path) -> dict[str, Array]:
 
     from ..errors import BadFile
     from ..formats import get
+    from ._files import unreadable
 
     try:
         import safetensors
@@ -114,7 +147,7 @@ def _safetensors(path: Path) -> dict[str, Array]:
         deserialize: Any = safetensors.deserialize
         found = deserialize(path.read_bytes())
     except OSError as error:
-        raise BadFile(f"{path}: {error.strerror}") from None
+        raise unreadable(path, error) from None
     except safetensors.SafetensorError as error:
         raise BadFile(f"{path}: not a safetensors file: {error}") from None
     arrays = {}
@@ -128,19 +161,12 @@ def _safetensors(path: Path) -> dict[str, Array]:
     return arrays
 
 
-def _save(path: Path, array: Array) -> None:
-    import numpy as np
-
-    with path.open("wb") as file:
-        np.save(file, array, allow_pickle=False)
-
-
 def _print(facts: dict[str, Any], output: Path | None) -> None:
     out = console()
     shape = " x ".join(map(str, facts["shape"]))
     written = f", written to {output}" if output else ""
     out.print(f"{facts['instruction']} ({facts['arch']}): {shape}{written}")
-    if "errors" in facts:
+    if facts.get("errors"):
         e = facts["errors"]
         out.print(
             f"against the exact product: {e['exactly rounded']} of {e['outputs']} exactly rounded; "

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ._output import Arch, Json, console, print_json, write_whole
+from ._output import Arch, Json, check_outputs, console, print_json, save_array, write_whole
 
 if TYPE_CHECKING:
     from ..mfma.instructions import Instruction
@@ -45,9 +45,11 @@ def run(
     ),
     backend: str = typer.Option("auto", help="auto, cuda, host, numpy or check."),
     input_class: str = typer.Option(
-        "normal", "--class", help="Input class where no arrays are given."
+        None, "--class", help="Input class where no arrays are given; default: normal."
     ),
-    seed: int = typer.Option(0, "--seed", "-s"),
+    seed: int = typer.Option(
+        None, "--seed", "-s", help="Where no arrays are given; default: 0.", show_default=False
+    ),
     output: Path = typer.Option(
         None, "--output", "-o", help="Write D to this .npy file.", show_default=False
     ),
@@ -60,9 +62,12 @@ def run(
     import numpy as np
 
     from .. import execute
+    from ..errors import BadValue
     from ..mfma.instructions import instruction
+    from ._files import typed
     from ._values import pair, triple
 
+    check_outputs(output)
     i = instruction(name, arch)
     options: dict[str, Any] = {
         "cbsz": cbsz,
@@ -78,35 +83,27 @@ def run(
         "backend": backend,
     }
     given = _given(file, a, b, c)
+    if given and (input_class is not None or seed is not None):
+        raise BadValue("arrays and --class or --seed; legal: those only for generated arrays")
+    if bits and (registers or not given):
+        raise BadValue("--bits without matrices; legal: only where matrices are given")
     if not given:
-        images = _generated(i, options, input_class, seed)
+        images = _generated(i, options, input_class or "normal", seed or 0)
         d = execute(i, **(images | options))
         D = i.unpack("D", d)
     elif registers:
         d = execute(i, **_registers(given), **options)
         D = i.unpack("D", d)
     else:
-        A, B, C = given.pop("A"), given.pop("B"), given.pop("C", None)
+        A, B, C = (typed(given.pop(key), key, bits) if key in given else None for key in "ABC")
         D = i(A, B, C, **given, **options, bits=bits)
     result = np.asarray(d if registers else D)
     if output:
-        write_whole(output, lambda path: _save(path, result))
+        write_whole(output, lambda path: save_array(path, result))
     if json:
         print_json(_facts(i, np.asarray(D)), indent=None)
     else:
         _print(i, np.asarray(D), output)
-
-
-def _save(path: Path, array: Any) -> None:
-    """Save as .npy; dtypes that NumPy cannot name go as bits."""
-    import numpy as np
-
-    with path.open("wb") as file:
-        np.save(
-            file,
-            array if array.dtype.kind in "biuf" else array.view(f"u{array.dtype.itemsize}"),
-            allow_pickle=False,
-        )
 
 
 def _given(file: Path | None, a: Path | None, b: Path | None, c: Path | None) -> dict[str, Any]:
@@ -117,6 +114,8 @@ def _given(file: Path | None, a: Path | None, b: Path | None, c: Path | None) ->
     found = load_arrays(file) if file is not None else {}
     legal = ("A", "B", "C", "idx", "scale_a", "scale_b")
     unknown = [name for name in found if name not in legal]
+    if unknown == [""]:
+        raise BadFile(f"{file} holds one array without a name; legal: a .npz file, or --a and --b")
     if unknown:
         raise BadFile(f"{file} holds an array {unknown[0]!r}; legal: {', '.join(legal)}")
     for name, path in (("A", a), ("B", b), ("C", c)):

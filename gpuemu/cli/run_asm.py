@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ._output import write_whole
+from ._output import check_outputs, write_whole
 from ._program import (
     Broadcast,
     Legality,
@@ -38,6 +38,7 @@ def run_asm(
     backend: str = typer.Option("auto", help="auto, cuda, host, numpy or check."),
 ) -> None:
     """Run a program: check it whole, execute it, write the registers to a file."""
+    check_outputs(output)
     switches = {"broadcast": broadcast, "output_layout": output_layout}
     made = read_program(program, arch, legality, skip_unknown, **switches)
     wavefront = make_wavefront(made, registers, legality, backend)

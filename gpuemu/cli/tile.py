@@ -7,8 +7,17 @@ from typing import Annotated, Any
 
 import typer
 
-from ..errors import BadFile, BadValue
-from ._output import Json, console, print_json, table, write_whole
+from ..errors import BadValue
+from ._files import read_bytes, read_text
+from ._output import (
+    Json,
+    check_outputs,
+    check_picture,
+    console,
+    print_json,
+    table,
+    write_whole,
+)
 
 Program = Annotated[Path, typer.Argument(help="Assembly; - reads standard input.")]
 
@@ -21,15 +30,6 @@ def register(app: typer.Typer) -> None:
     tile.command("disasm")(disasm)
     tile.command("explain")(explain)
     app.add_typer(tile, name="tile")
-
-
-def _text(program: Path) -> str:
-    if str(program) == "-":
-        return typer.get_text_stream("stdin").read()
-    try:
-        return program.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadFile(f"{program}: {error}") from error
 
 
 def run(
@@ -57,10 +57,14 @@ def run(
     from ..tile.descriptor import PES, participates, register_name
     from ..tile.files import load, register_index, save
 
+    check_outputs(output)
+    check_picture(png, "png")
+    if png is None and (show is not None or pe is not None):
+        raise BadValue("--show or --pe without --png; legal: with a picture to show it in")
     core = Core(dtype_set, fault_map, nan_corner, names, fragments, backend=backend)
     if tiles is not None:
         load(core, tiles, dtype)
-    retired = core.execute(_text(program))
+    retired = core.execute(read_text(program))
     if output is not None:
         write_whole(output, lambda path: save(core, path))
     if png is not None:
@@ -103,7 +107,8 @@ def asm(
     from ..tile import assemble, join
     from ..tile.words import decode
 
-    words = assemble(_text(program))
+    check_outputs(output)
+    words = assemble(read_text(program))
     texts = [f"0x{word:0{decode(word).form.width // 4}X}" for word in words]
     if output is not None:
         write_whole(output, lambda path: _write_bytes(path, join(words)))
@@ -122,7 +127,9 @@ def _print_lines(lines: list[str], as_json: bool) -> None:
 
 
 def disasm(
-    words: Annotated[list[str] | None, typer.Argument(help="Words, as 0x09C19181.")] = None,
+    words: Annotated[
+        list[str] | None, typer.Argument(help="Hexadecimal words, as 09C19181.")
+    ] = None,
     file: Annotated[Path | None, typer.Option(help="Little-endian byte stream.")] = None,
     as_json: bool = Json,
 ) -> None:
@@ -130,14 +137,20 @@ def disasm(
     from ..tile import disassemble
 
     if bool(words) == (file is not None):
-        raise BadValue("words and --file; legal: one of them")
-    try:
-        program: Any = file.read_bytes() if file else [int(word, 0) for word in words or []]
-    except (OSError, ValueError) as error:
-        raise BadValue(
-            f"{error}; legal: integers such as 0x09C19181, or a readable file"
-        ) from error
+        given = "words and --file" if words else "neither words nor --file"
+        raise BadValue(f"{given}; legal: one of the two")
+    program: Any = [_word(text) for text in words or []]
+    if file is not None:
+        program = read_bytes(file)
     _print_lines(disassemble(program).splitlines(), as_json)
+
+
+def _word(text: str) -> int:
+    """Return a word in hexadecimal, with or without 0x."""
+    try:
+        return int(text, 16)
+    except ValueError:
+        raise BadValue(f"{text!r} is no word; legal: hexadecimal, such as 09C19181") from None
 
 
 def explain(

@@ -126,5 +126,13 @@ def _print(record: dict[str, Any], lanes: int) -> None:
     made = table("", *(f"lane {n}" for n in range(lanes)))
     for item in record["changed"]:
         cells = zip(item["bits"], item["values"], strict=True)
-        made.add_row(item["register"], *(f"{bits} {value}" for bits, value in cells))
+        made.add_row(item["register"], *(f"{bits} {_shown(bits, value)}" for bits, value in cells))
     out.print(made)
+
+
+def _shown(bits: str, value: float | str) -> str:
+    """Return a number in the fewest digits that tell it from its neighbours in its format."""
+    import numpy as np
+
+    single = len(bits) == 8 and isinstance(value, float)
+    return str(np.float32(value)) if single else str(value)

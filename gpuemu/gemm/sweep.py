@@ -138,10 +138,18 @@ def sweep(
     Returns
     -------
     SweepTable
+
+    Raises
+    ------
+    BadValue
+        For repeats, a budget or a limit below 1.
     """
+    budgets = {"shared_memory_budget": shared_memory_budget, "register_budget": register_budget}
+    for name, value in {"repeats": repeats, "limit": limit, **budgets}.items():
+        if value is not None and value < 1:
+            raise BadValue(f"{name}={value}; legal: at least 1")
     d.finalize()
     call = make_call(d, a, b)
-    budgets = {"shared_memory_budget": shared_memory_budget, "register_budget": register_budget}
     chosen = list(itertools.islice(variants(d, fixed, free, **budgets), limit))
     where = dispatch.resolve(backend, (call.a.memory, call.b.memory))
     exact = oracle.reference(call.a.planes(), call.b.planes())
@@ -211,7 +219,7 @@ def _time(d: Descriptor, a: Any, b: Any, backend: str, repeats: int) -> tuple[Ar
     if backend == "cuda":
         return _time_cuda(d, a, b, repeats)
     times = []
-    for _ in range(max(repeats, 1)):
+    for _ in range(repeats):
         start = time.perf_counter()
         result = matmul(d, a, b, backend=backend)
         times.append(time.perf_counter() - start)
@@ -224,7 +232,7 @@ def _time_cuda(d: Descriptor, a: Any, b: Any, repeats: int) -> tuple[Array, floa
     a, b = arrays.to_cupy(a), arrays.to_cupy(b)
     result = matmul(d, a, b, backend="cuda")
     times = []
-    for _ in range(max(repeats, 1)):
+    for _ in range(repeats):
         start, stop = cupy.cuda.Event(), cupy.cuda.Event()
         start.record()
         result = matmul(d, a, b, backend="cuda")

@@ -26,6 +26,9 @@ ARCHITECTURES = ("gfx908", "gfx90a", "gfx942", "gfx950")
 KINDS = ("mfma", "smfmac", "mfma_f8f6f4", "mfma_scale")
 MATRICES = ("A", "B", "C", "D")
 
+# Where all names are, for who has none that is near.
+ALL_NAMES = "gpuemu.instructions() or `gpuemu list` lists all"
+
 # The formats that cbsz (of A) and blgp (of B) name on the f8f6f4 instructions.
 F8F6F4 = ("f8e4m3fn", "f8e5m2", "f6e2m3fn", "f6e3m2fn", "f4e2m1fn")
 
@@ -297,10 +300,12 @@ def instruction(name: str, arch: str | None = None) -> Instruction:
     if len(having) == 1:
         return _index()[name, having[0]]
     if having:
-        raise UnknownInstruction(f"{name} exists on {', '.join(having)}; say which with arch=")
+        raise UnknownInstruction(
+            f"{name} exists on {', '.join(having)}; say which with arch= or --arch"
+        )
     known = sorted({n for n, a in _index() if arch in (None, a)})
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
-    hint = f"; near names: {', '.join(near)}" if near else "; gpuemu.instructions() lists all"
+    hint = f"near names: {', '.join(near)}" if near else ALL_NAMES
     raise UnknownInstruction(
-        f"no instruction is named {name!r}" + (f" on {arch}" if arch else "") + hint
+        f"no instruction is named {name!r}" + (f" on {arch}" if arch else "") + f"; {hint}"
     )

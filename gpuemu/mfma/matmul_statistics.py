@@ -109,10 +109,15 @@ def exact(instruction: Instruction, A: Array, B: Array, C: Array | None) -> Arra
     return np.asarray(total + lost)
 
 
+def check_measurable(dtype: np.dtype[Any]) -> None:
+    """Raise `BadType` for a result of a dtype whose errors are not measured in ulp."""
+    if dtype not in (np.float32, np.float64):
+        raise BadType(f"errors of {dtype} results are not measured; legal: f32 and f64 results")
+
+
 def ulp_errors(D: Array, want: Array) -> Array:
     """Return (D - exact) in units in the last place of the exact result in D's format."""
-    if D.dtype.kind not in "f" or D.dtype.itemsize < 4:
-        raise BadType(f"errors of {D.dtype} results are not measured; legal: f32 and f64 results")
+    check_measurable(D.dtype)
     smallest, mantissa = (-126, 23) if D.dtype == np.float32 else (-1022, 52)
     _, e = np.frexp(want)
     unit = np.ldexp(np.ones_like(want), np.maximum(e - 1, smallest) - mantissa)
@@ -168,24 +173,35 @@ def _ordered(x: Array) -> Array:
     return np.asarray(np.where(bits & top, -magnitude, magnitude))
 
 
+def histogram_range(errors: Array) -> tuple[float, float]:
+    """Return the ends of a histogram's axis for finite errors: all of them, unless a few are far
+    out, as cancelled sums are; then thrice what 95 in 100 stay within.
+    """
+    size = np.abs(errors)
+    most = 3 * float(np.percentile(size, 95)) or float(size.max())
+    return max(float(errors.min()), -most), min(float(errors.max()), most)
+
+
 def histogram(errors: Array, path: Path, title: str) -> None:
-    """Write a histogram of errors in ulp as a picture."""
+    """Write a histogram of errors in ulp as a picture; its outermost bars hold what is beyond."""
     try:
-        import matplotlib
+        from matplotlib.figure import Figure
     except ImportError as error:
         raise GpuemuError(
             f"--plot needs matplotlib ({error}); pip install 'gpuemu[plot]'"
         ) from None
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     finite = errors[np.isfinite(errors)].astype(np.float64)
-    figure, axes = pyplot.subplots(figsize=(7, 4))
-    axes.hist(finite, bins=101)
+    low, high = histogram_range(finite)
+    figure = Figure(figsize=(7, 4), layout="tight")
+    axes = figure.subplots()
+    axes.hist(np.clip(finite, low, high), bins=101, range=(low, high))
     axes.axvline(0, color="black", linewidth=0.8)
     axes.set_xlabel("error (ulp)")
     axes.set_ylabel("outputs")
     axes.set_title(title.strip("<>"))
-    figure.tight_layout()
+    for beyond, end, side in ((finite < low, low, "left"), (finite > high, high, "right")):
+        if beyond.any():
+            text = f"{beyond.sum()} beyond {end:.3g}\nin the last bar"
+            axes.text(0.02 if side == "left" else 0.98, 0.97, text, ha=side, va="top",
+                      transform=axes.transAxes)  # fmt: skip
     figure.savefig(path)
-    pyplot.close(figure)

@@ -166,11 +166,8 @@ class Program:
             except GpuemuError as error:
                 faults.append(f"line {statement.number}: {error}")
         if skipped and not skip_unknown:
-            faults += [
-                f"line {s.number}: {s.mnemonic} is no matrix instruction and would be skipped; "
-                "ask for that, or leave it out"
-                for s in skipped
-            ]
+            faults += [f"line {s.number}: {s.mnemonic} is no matrix instruction" for s in skipped]
+            _raise_faults(faults, "skip_unknown=True or --skip-unknown leaves such lines out")
         _raise_faults(faults)
         return cls(arch, tuple(steps), tuple(skipped))
 
@@ -208,9 +205,9 @@ def _is_matrix(statement: Statement) -> bool:
     return name.lower().startswith(_MATRIX_PREFIXES)
 
 
-def _raise_faults(faults: Sequence[str]) -> None:
+def _raise_faults(faults: Sequence[str], *hint: str) -> None:
     if not faults:
         return
     more = len(faults) - _SHOWN_FAULTS
     tail = [f"and {more} more"] if more > 0 else []
-    raise AssemblyError("\n".join([*faults[:_SHOWN_FAULTS], *tail]))
+    raise AssemblyError("\n".join([*faults[:_SHOWN_FAULTS], *tail, *hint]))

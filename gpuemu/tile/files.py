@@ -52,9 +52,14 @@ def load(core: Core, path: Path, dtype: str | None = None) -> None:
         Element type of arrays beside which the file has none.
     """
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file:
+            archive = np.load(file, allow_pickle=False)
+            if isinstance(archive, np.ndarray):
+                raise ValueError("one array without a name")
             content = {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
+    except FileNotFoundError:
+        raise BadFile(f"{path}: no such file") from None
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise BadFile(f"{path}: {error}; legal: an .npz file of tiles") from error
     names = [name for name in content if "." not in name and name != "flags"]
     for name in names:

@@ -76,7 +76,8 @@ def test_run_asm(program: str, registers: str, tmp_path: Path) -> None:
     out = tmp_path / "out.npz"
     arguments = ("run-asm", program, "-a", "gfx942", "--registers", registers, "-o", str(out))
     refused = gpuemu(*arguments)
-    assert refused.exit_code == 2 and "line 2: s_nop is no matrix instruction" in refused.output
+    assert refused.exit_code == 2 and "line 2: s_nop is no matrix instruction\n" in refused.output
+    assert refused.output.count("--skip-unknown leaves such lines out") == 1
     assert not out.exists()
     done = gpuemu(*arguments, "--skip-unknown", "--backend", "numpy")
     assert done.exit_code == 0, done.output
@@ -98,6 +99,16 @@ def test_trace(program: str, registers: str) -> None:
     assert [item["register"] for item in first] == ["a0", "a1", "a2", "a3"]
     assert last == [{"register": "v[0:1]", "bits": ["BFF0000000000000"] * 4, "values": [-1.0] * 4}]
     assert gpuemu(*arguments, "--wave", "2").exit_code == 2
+
+
+def test_trace_shows_no_digit_too_many(tmp_path: Path) -> None:
+    v = np.zeros((6, 64), np.uint32)
+    v[4], v[5] = np.array([0.1, 1], np.float32).view(np.uint32)
+    np.savez(tmp_path / "in.npz", v=v)
+    (tmp_path / "p.s").write_text("v_mfma_f32_4x4x1_16b_f32 v[0:3], v4, v5, 0")
+    paths = (str(tmp_path / "p.s"), "--registers", str(tmp_path / "in.npz"))
+    shown = gpuemu("trace", *paths, "-a", "gfx942", "--backend", "numpy", "--lanes", "1").output
+    assert "v0  3DCCCCCD 0.1\n" in "\n".join(x.rstrip() + "\n" for x in shown.splitlines())
 
 
 def test_cost(program: str) -> None:

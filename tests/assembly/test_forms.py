@@ -192,7 +192,7 @@ def test_listing_of_another_architecture_is_noticed() -> None:
     ("call", "error", "message"),
     [
         (lambda: parse(3, "gfx942"), BadType, "text is a int"),
-        (lambda: parse("", "gfx942"), AssemblyError, "0 instructions"),
+        (lambda: parse("", "gfx942"), AssemblyError, "holds no instruction"),
         (lambda: parse(LINE + "\n" + LINE, "gfx942"), AssemblyError, "2 instructions"),
         (lambda: parse(LINE, None), BadValue, "arch=None"),
         (lambda: parse(LINE, "gfx1100"), BadValue, "gfx1100"),

@@ -110,5 +110,5 @@ def test_bad_use(tmp_path: Path) -> None:
     one = files(tmp_path, OWN, OWN)[0]
     assert run("--compare", one).exit_code == 2
     missing = run("--compare", one, str(tmp_path / "none.json"))
-    assert missing.exit_code == 2 and "none.json: cannot be read" in missing.stderr
+    assert missing.exit_code == 2 and "none.json: no such file" in missing.stderr
     assert run("--compare", one, one, "--threshold", "0.5").exit_code == 2

@@ -319,12 +319,19 @@ def test_compare_an_input_of_ones_own(tmp_path: Path) -> None:
     )
 
 
+def test_compare_shows_as_many_digits_as_tell_neighbours_apart() -> None:
+    line = ("-a", "gfx942", "--backend", "numpy", "-i", "*16x16x4*f??")
+    shown = fine("compare", "--a", "1", "--b", "1", "--c", "0x1p-24", *line)
+    assert "1.0000000596046448  3FF0000010000000" in shown
+    assert "1  3F800000" in shown
+
+
 def test_compare_refuses() -> None:
     assert "no number of" in refused(
         "compare", "--a", "0.1", "--b", "1", "-i", "*i8", "--backend", "numpy"
     )
     assert "--a has 2 numbers, --b 1" in refused("compare", "--a", "1,2", "--b", "1")
-    assert "legal: both" in refused("compare", "--a", "1,2")
+    assert "legal: --a and --b" in refused("compare", "--a", "1,2")
     assert "'1x' is no number" in refused("compare", "--a", "1x", "--b", "1")
 
 
@@ -335,6 +342,16 @@ def test_info() -> None:
     assert set(facts["backends"]) == {"numpy", "host", "cuda"}
     assert facts["packages"]["numpy"] == np.__version__
     assert "numpy" in fine("info")
+
+
+@pytest.mark.parametrize(
+    "words", [("list",), ("show", F16, "-a", "gfx942"), ("run", F16, "-a", "gfx942")]
+)
+def test_a_narrow_terminal_cuts_no_words(words: tuple[str, ...]) -> None:
+    narrow, usual = (
+        CliRunner().invoke(build(), list(words), env={"COLUMNS": n}) for n in ("40", "80")
+    )
+    assert narrow.output == usual.output and narrow.exit_code == 0
 
 
 def test_version_and_bad_use() -> None:

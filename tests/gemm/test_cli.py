@@ -152,6 +152,22 @@ def test_errors_are_one_line_and_exit_2(
     assert output.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--limit", -1),
+        ("--limit", 0),
+        ("--repeats", 0),
+        ("--shared-memory", -5),
+        ("--registers", 0),
+    ],
+)
+def test_counts_of_a_sweep_begin_at_one(option: str, value: int) -> None:
+    assert f"Invalid value for '{option}'" in call(
+        "sweep", TEXT, "A.npy", "B.npy", f"{option}={value}", code=2
+    )
+
+
 def test_sweep(files: Path) -> None:
     a, b = files / "A.npy", files / "B.npy"
     options = (

@@ -109,6 +109,14 @@ def test_best_records_and_limit() -> None:
         table.best(largest_error=-1.0)
 
 
+@pytest.mark.parametrize("name", ["limit", "repeats", "shared_memory_budget", "register_budget"])
+def test_counts_begin_at_one(name: str) -> None:
+    a, b, _ = operands(D, 4)
+    for value in (0, -1):
+        with pytest.raises(BadValue, match=f"{name}={value}; legal: at least 1"):
+            D.sweep(a, b, progress=False, backend="numpy", **{name: value})
+
+
 def test_a_descriptor_sweeps_itself() -> None:
     a, b, _ = operands(D, 4)
     assert D.sweep(a, b, limit=1, backend="numpy", progress=False).rows[0].variant == "as given"

@@ -25,7 +25,7 @@ RIGHT = ("--help", "compare", "diff --cases 50 --subject numpy", "list", "info")
 # A command of gpuemu, and what its one line of error has to contain.
 COMMANDS = (
     ("show v_mfma_f32_16x16x16_f61 -a gfx942", "near names: v_mfma_f32_16x16x16_f16"),
-    (f"show {NAME}", "say which with arch="),
+    (f"show {NAME}", "say which with arch= or --arch"),
     (f"show {NAME} -a gfx900", "legal: gfx908, gfx90a, gfx942, gfx950"),
     (f"layout {NAME} E -a gfx942", "legal: A, B, C, D"),
     (f"layout {NAME} A -a gfx942 --cbsz 1", "cbsz"),

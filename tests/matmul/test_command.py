@@ -98,6 +98,68 @@ def test_cast_and_c(files: Path) -> None:
     assert np.array_equal(np.load(files / "d.npy"), want)
 
 
+def run(*words: str, code: int = 0) -> str:
+    result = CliRunner().invoke(build(), ["matmul", *words, "--backend", "numpy"])
+    assert result.exit_code == code, result.output
+    return " ".join(result.stderr.split())
+
+
+def test_the_product_is_written_whatever_is_said_of_it(
+    files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A NaN leaves no error to measure; D is written, and a picture of nothing is not."""
+    monkeypatch.chdir(files)
+    np.save("nan.npy", np.full((5, 40), np.nan, np.float16))
+    line = (F16.mnemonic, "nan.npy", "both.npz", "-a", "gfx942", "-o", "d.npy")
+    message = run(*line, "--errors", "--plot", "h.png")
+    assert message == "note: no output is finite: there is no error to measure"
+    assert np.isnan(np.load("d.npy")).all() and not Path("h.png").exists()
+
+
+def test_a_picture_that_cannot_be_is_refused_first(
+    files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("matplotlib")
+    monkeypatch.chdir(files)
+    line = ("a.npy", "both.npz", "-a", "gfx942", "-o", "d.npy")
+    message = run(F16.mnemonic, *line, "--plot", "h.foo", code=2)
+    assert "h.foo is no name of a picture; legal endings: ." in message
+    message = run("v_mfma_i32_32x32x16_i8", *line, "--plot", "h.png", code=2)
+    assert "errors of int32 results are not measured; legal: f32" in message
+    assert not Path("d.npy").exists()
+
+
+def test_dtypes_that_numpy_cannot_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """bfloat16 comes back as pairs of raw bytes; single ones may be of any format."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(4)
+    for name, dtype in (("bf16", "bfloat16"), ("fp8_fp8", "float8_e4m3fnuz")):
+        i = gpuemu.instruction(f"v_mfma_f32_16x16x{16 if name == 'bf16' else 32}_{name}", "gfx942")
+        A, B = (rng.standard_normal(s).astype(dtype) for s in ((5, 40), (40, 6)))
+        np.savez("in.npz", A=A, B=B)
+        line = (i.mnemonic, "in.npz", "in.npz", "-a", "gfx942", "-o", f"{name}.npy", "--errors")
+        if name != "bf16":
+            message = run(*line, code=2)
+            assert "A has dtype |V1: NumPy saves all 8-bit floats as raw bytes" in message
+            assert message.endswith("legal: the same with --bits")
+        run(*line, "--bits", "--json")
+        assert np.array_equal(np.load(f"{name}.npy"), matmul(A, B, instruction=i, backend="numpy"))
+
+
+def test_errors_of_bits_are_those_of_the_numbers(
+    files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(files)
+    A, B = np.load("a.npy"), np.load("both.npz")["B"]
+    np.savez("bits.npz", A=A.view(np.uint16), B=B.view(np.uint16))
+    line = [F16.mnemonic, "-a", "gfx942", "--errors", "--json", "--backend", "numpy"]
+    found = [
+        json.loads(CliRunner().invoke(build(), ["matmul", *line, *words]).stdout)
+        for words in (["a.npy", "both.npz"], ["bits.npz", "bits.npz", "--bits"])
+    ]
+    assert found[0] == found[1]
+
+
 def test_bad_files_say_what_is_wrong(files: Path) -> None:
     (files / "x.safetensors").write_bytes(b"nothing of the kind")
     (files / "cut.npy").write_bytes((files / "a.npy").read_bytes()[:100])
@@ -105,11 +167,13 @@ def test_bad_files_say_what_is_wrong(files: Path) -> None:
     both, a = str(files / "both.npz"), str(files / "a.npy")
     cases = [
         (["nowhere.npy", a], "nowhere.npy: no such file"),
-        (["nowhere.safetensors", a], "nowhere.safetensors: No such file or directory"),
+        (["nowhere.safetensors", a], "nowhere.safetensors: no such file"),
         ([str(files), a], "no readable .npy or .npz file of plain numbers: "),
         ([str(files / "x.safetensors"), a], "x.safetensors: not a safetensors file: "),
         ([flags, a], "array 'A' is BOOL; legal: F64, F32, F16, BF16, F8_E4M3, F8_E5M2, I8, I32"),
         ([both, both, "--key-b", "W"], "both.npz has no array 'W'; it has: A, B"),
+        ([a, both, "--key-a", "Q"], "a.npy has no array 'Q'; it has: one without a name"),
+        ([a, both, "--cast", "--bits"], "--cast and --bits; legal: one of them"),
         ([str(files / "cut.npy"), a], "cut.npy: no readable .npy or .npz file"),
     ]
     for arguments, message in cases:
@@ -123,7 +187,11 @@ def test_bad_files_say_what_is_wrong(files: Path) -> None:
     ("package", "line", "message"),
     [
         ("safetensors", ["x.safetensors", "a.npy"], "pip install safetensors to read it"),
-        ("matplotlib", ["a.npy", "both.npz", "--plot", "h.png"], "pip install 'gpuemu[plot]'"),
+        (
+            "matplotlib.backend_bases",
+            ["a.npy", "both.npz", "--plot", "h.png"],
+            "pip install 'gpuemu[plot]'",
+        ),
     ],
 )
 def test_packages_that_are_missing(

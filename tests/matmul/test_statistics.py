@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -113,3 +115,28 @@ def test_integers_are_apart_by_their_difference() -> None:
     D, E = np.array([7, -3, 5], np.int32), np.array([7, -8, 6], np.int32)
     found = statistics.distance(D, E, I8)
     assert (found["differing"], found["max ulp"], found["max at"]) == (2, 5.0, [1])
+
+
+def test_the_axis_of_a_histogram_leaves_far_errors_out() -> None:
+    near = np.linspace(-2.0, 1.0, 1000)
+    assert statistics.histogram_range(near) == (-2.0, 1.0)
+    low, high = statistics.histogram_range(np.append(near, [-4000.0, 3000.0]))
+    assert -6 < low < -5 and high == -low
+    assert statistics.histogram_range(np.append(np.zeros(99), 7.0)) == (0.0, 7.0)
+    assert statistics.histogram_range(np.zeros(3)) == (0.0, 0.0)
+
+
+def test_a_histogram_counts_what_is_beyond_its_axis(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    found = np.concatenate([np.linspace(-2.0, 1.0, 1000), [-4000.0, -9.0, 3000.0, np.nan]])
+    statistics.histogram(found, tmp_path / "h.svg", "<one>")
+    text = (tmp_path / "h.svg").read_text()
+    assert "<!-- 2 beyond -5" in text and "<!-- 1 beyond 5" in text
+    statistics.histogram(np.zeros(3), tmp_path / "h.svg", "<one>")
+    assert "beyond" not in (tmp_path / "h.svg").read_text()
+
+
+def test_a_histogram_needs_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(errors.GpuemuError, match=r"pip install 'gpuemu\[plot\]'"):
+        statistics.histogram(np.zeros(3), tmp_path / "h.png", "<one>")

@@ -162,10 +162,13 @@ def test_asm_and_disasm(folder: Path) -> None:
     assert run("disasm", *words).split() == PROGRAM.split()
     assert run("disasm", "--file", folder / "program.bin").split() == PROGRAM.split()
     assert json.loads(run("disasm", "--json", "0x0000")) == ["C.BSTOP"]
-    with pytest.raises(BadValue, match="one of them"):
+    assert run("disasm", *(word.removeprefix("0x") for word in words)).split() == PROGRAM.split()
+    with pytest.raises(BadValue, match="neither words nor --file; legal: one of the two"):
         run("disasm")
-    with pytest.raises(BadValue, match="legal: integers"):
-        run("disasm", "x")
+    with pytest.raises(BadValue, match="words and --file; legal: one of the two"):
+        run("disasm", *words, "--file", folder / "program.bin")
+    with pytest.raises(BadValue, match="'zz' is no word; legal: hexadecimal, such as 09C19181"):
+        run("disasm", "zz")
 
 
 @pytest.mark.parametrize(

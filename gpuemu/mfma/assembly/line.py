@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from ...errors import GpuemuError, UnknownInstruction
-from ..instructions import ARCHITECTURES, Instruction
+from ..instructions import ALL_NAMES, ARCHITECTURES, Instruction
 from .call import AssemblyCall, Operands, third_field
 from .operands import SPECIAL_NAMES, Constant, constant_of_integer, constant_of_real
 from .register_text import RegisterCursor
@@ -65,7 +65,7 @@ class LineParser(RegisterCursor):
             hint = f"it exists on {', '.join(elsewhere)}"
         else:
             near = difflib.get_close_matches(mnemonic.text.lower()[:64], mnemonics(self.arch), n=3)
-            hint = f"near names: {', '.join(near)}" if near else "gpuemu.instructions() lists all"
+            hint = f"near names: {', '.join(near)}" if near else ALL_NAMES
         where = f"column {mnemonic.column}: {mnemonic.text}"
         raise UnknownInstruction(f"{where} is no matrix instruction of {self.arch}; {hint}")
 

@@ -67,7 +67,9 @@ def parse(text: str, arch: str, legality: str = "strict") -> AssemblyCall:
     if len(statements) != 1:
         raise AssemblyError(
             f"the text holds {len(statements)} instructions; legal: one "
-            "(gpuemu.mfma.program.Program.read takes several)"
+            "(a file of `gpuemu asm`, or gpuemu.mfma.program.Program.read, takes several)"
+            if statements
+            else "the text holds no instruction; legal: one"
         )
     return parse_statement(statements[0], arch, legality)
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ..difftest.campaign.tally import Row, Tally
 
 SHOWN = 10  # failures with their replay lines; the table has them all
+BATCH_ONLY = " (in a batch only: the case by itself is equal)"
 
 
 @contextlib.contextmanager
@@ -66,8 +67,20 @@ def _short(value: float) -> str:
     return f"{value:.3g}"
 
 
-def summary(campaign: Campaign, tally: Tally, seconds: float, interrupted: bool) -> dict[str, Any]:
-    """Return a campaign's counts as JSON has them."""
+@contextlib.contextmanager
+def shrinking(*, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """Show that failing cases are made small; yields the function that names an instruction."""
+    if quiet:
+        yield lambda _: None
+        return
+    with console(stderr=True).status("") as status:
+        yield lambda name: status.update(f"making the first failing case of {name} small")
+
+
+def summary(
+    campaign: Campaign, tally: Tally, seconds: float, interrupted: bool, cut: bool
+) -> dict[str, Any]:
+    """Return a campaign's counts as JSON has them; `cut`: Ctrl-C ended the shrinking."""
     return {
         "subject": campaign.subject,
         "reference": campaign.reference,
@@ -79,30 +92,42 @@ def summary(campaign: Campaign, tally: Tally, seconds: float, interrupted: bool)
         "seed": campaign.seed,
         "seconds": round(seconds, 2),
         "interrupted": interrupted,
+        "interrupted_while_shrinking": cut,
     }
 
 
-def failure(campaign: Campaign, row: Row) -> dict[str, Any]:
-    """Return an instruction's first failure: where, which bits, and the lines that repeat it."""
+def failure(campaign: Campaign, row: Row, *, again: bool = True) -> dict[str, Any]:
+    """Return an instruction's first failure: where, which bits, and the lines that repeat it.
+
+    Parameters
+    ----------
+    campaign : Campaign
+    row : Row
+    again : bool
+        Whether the case may be run once more, which finds the bits.
+    """
     from ..difftest import runner
     from ..difftest.campaign import drive
 
     assert row.first is not None and row.case is not None
     case, record = row.case, row.first
-    got = want = ""
-    if record.verdict == "differ":
+    got, want, what = "", "", record.what
+    if again and record.verdict == "differ":
         sides = [drive.side(x, campaign.timeout) for x in (campaign.subject, row.against)]
-        again, _ = runner.check(
+        found, _ = runner.check(
             case.instruction, case.modifiers, [case], case.images(), *sides, nan=campaign.nan
         )
-        got, want = (again[0].got, again[0].want) if again else ("", "")
+        if found:
+            got, want = found[0].got, found[0].want
+        elif not what.endswith(BATCH_ONLY):
+            what += BATCH_ONLY
     facts = {
         "instruction": record.instruction,
         "arch": record.arch,
         "modifiers": case.modifiers.non_default(),
         "class": record.cls,
         "case": case.number,
-        "what": record.what,
+        "what": what,
         "got": got,
         "want": want,
         "replay": f"gpuemu replay {shlex.quote(record.replay)}",
@@ -158,6 +183,8 @@ def show(
         out.print(made)
     if facts["interrupted"]:
         out.print("interrupted; so far:")
+    if facts["interrupted_while_shrinking"]:
+        out.print("interrupted while shrinking:")
     failed = facts["failed_cases"]
     out.print(
         f"{facts['subject']} against {facts['reference']}: {facts['instructions']} "
@@ -166,5 +193,5 @@ def show(
     )
     if facts["reference"] != "numpy":
         out.print(f"computed by numpy as well: a sample of {facts['sampled']:,} cases")
-    if facts["interrupted"] and folder is not None:
+    if (facts["interrupted"] or facts["interrupted_while_shrinking"]) and folder is not None:
         typer.echo(f"go on with: gpuemu diff --resume {shlex.quote(str(folder))}")

@@ -56,6 +56,13 @@ def triple(name: str, text: str) -> tuple[int, int, int]:
     return values[0], values[1], values[2]
 
 
+def nan_rule(nan: str) -> str:
+    """Return how NaNs are compared; raise `BadValue` where it is no rule."""
+    if nan not in ("any", "exact"):
+        raise BadValue(f"nan={nan!r}; legal: any, exact")
+    return nan
+
+
 def load_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
     """Return the arrays of a .npy (under the name "") or .npz file; see `difftest.files`."""
     from ..difftest import files

@@ -6,15 +6,16 @@ import contextlib
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
+from . import _diff_files as files
 from . import _diff_output as output
-from ._output import Json
+from ._output import Json, check_outputs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable
 
     from ..difftest.campaign.campaign import Campaign
     from ..difftest.campaign.folder import Folder
@@ -76,7 +77,7 @@ def diff(
         show_default=False,
     ),
     seconds: float = typer.Option(
-        0.0, min=0, help="End after so many seconds.", show_default=False
+        None, help="End after so many seconds, more than 0.", show_default=False
     ),
     seed: int = typer.Option(0, "--seed", "-s", help="Another seed, other cases."),
     nan: str = typer.Option("any", help="any: NaNs are all equal; exact: their bits count."),
@@ -88,7 +89,10 @@ def diff(
     ),
     shrink: bool = typer.Option(True, help="Make the first failing case of an instruction small."),
     save: Path = typer.Option(
-        None, help="Write the failing cases to this vector file, .json.", show_default=False
+        None,
+        help="Write the first failing case of each instruction, as it was made, to this vector "
+        "file: .json, or .npz for one instruction.",
+        show_default=False,
     ),
     out: Path = typer.Option(
         None, help="Keep the campaign's state and results in this folder.", show_default=False
@@ -115,7 +119,11 @@ def diff(
     from ..difftest.campaign import campaign as campaigns
     from ..difftest.campaign import drive, engine, folder
     from ..difftest.catalogue import choose
+    from ..errors import BadValue
 
+    check_outputs(save, report)
+    if seconds is not None and not seconds > 0:
+        raise BadValue(f"seconds={seconds:g}; legal: more than 0")
     if resume is not None:
         _refuse_beside_resume(context)
         state = folder.Folder.open(resume)
@@ -132,7 +140,7 @@ def diff(
             seed=seed,
             nan=nan,
             cases=cases or (0 if seconds else CASES),
-            seconds=seconds,
+            seconds=seconds or 0.0,
             sample=sample,
             timeout=timeout,
             batch=campaigns.BATCH_ON_DEVICE
@@ -147,7 +155,7 @@ def diff(
     for name in (state.campaign.subject, state.campaign.reference):
         drive.side(name, state.campaign.timeout)  # what cannot be loaded is said before all else
     if save:
-        _refuse_to_save(plan.instruction for plan in state.campaign.plans())
+        files.refuse_to_save(plan.instruction for plan in state.campaign.plans())
     with contextlib.ExitStack() as stack:
         stack.callback(drive.side.cache_clear)
         kept: folder.Folder | None = None
@@ -160,31 +168,31 @@ def diff(
             kept = stack.enter_context(folder.Folder.create(spare, state.campaign))
         started = time.monotonic()
         tally, interrupted = _run(state.campaign, kept, cluster, quiet=json)
-        if shrink and not interrupted:
-            _shrink(state.campaign, kept, tally)
-        facts = output.summary(state.campaign, tally, time.monotonic() - started, interrupted)
-        if report is not None and kept is not None:
-            _report(report, kept, facts)
-        if save:
-            _save(save, state.campaign, tally)
-        failures = [output.failure(state.campaign, row) for row in tally.failing]
-    output.show(facts, failures, tally, resume or out, json=json)
-    if interrupted:
+        failures, cut = [], False
+        try:
+            if shrink and not interrupted:
+                with output.shrinking(quiet=json) as note:
+                    _shrink(state.campaign, kept, tally, note)
+            for row in tally.failing:
+                failures.append(output.failure(state.campaign, row))
+                _keep_what(kept, row, failures[-1]["what"])
+        except KeyboardInterrupt:
+            cut = True
+            known = tally.failing[len(failures) :]
+            failures += [output.failure(state.campaign, row, again=False) for row in known]
+        seconds = time.monotonic() - started
+        facts = output.summary(state.campaign, tally, seconds, interrupted, cut)
+        output.show(facts, failures, tally, resume or out, json=json)
+        try:
+            if report is not None and kept is not None:
+                files.report(report, kept, facts)
+        finally:
+            if save:
+                files.save(save, state.campaign, tally)
+    if interrupted or cut:
         raise typer.Exit(INTERRUPTED)
     if facts["failed_cases"]:
         raise typer.Exit(1)
-
-
-def _refuse_to_save(rows: Iterable[Any]) -> None:
-    from ..difftest.operation import ArrayOperation
-    from ..errors import BadValue
-
-    for row in rows:
-        if isinstance(row, ArrayOperation):
-            raise BadValue(
-                f"--save with {row.mnemonic}; vector files hold matrix instructions alone: a "
-                f"replay line, which @FILE takes too, repeats its cases"
-            )
 
 
 def _refuse_beside_resume(context: typer.Context) -> None:
@@ -221,10 +229,13 @@ def _run(
     return tally, False
 
 
-def _shrink(campaign: Campaign, kept: Folder | None, tally: Tally) -> None:
+def _shrink(
+    campaign: Campaign, kept: Folder | None, tally: Tally, note: Callable[[str], None]
+) -> None:
     from ..difftest.campaign import drive
 
     for row in tally.failing:
+        note(row.instruction)
         small = drive.smaller(campaign, row)
         if small is not None and small is not row.first:
             row.first = small
@@ -232,46 +243,11 @@ def _shrink(campaign: Campaign, kept: Folder | None, tally: Tally) -> None:
                 kept.append([small])
 
 
-def _report(path: Path, kept: Folder, facts: dict[str, Any]) -> None:
-    from .. import __version__
-    from ..difftest.report import write
+def _keep_what(kept: Folder | None, row: Row, what: str) -> None:
+    """Record what running a failing case once more has shown."""
+    from dataclasses import replace
 
-    campaign = kept.campaign
-    shown = {
-        **{
-            name: value for name, value in vars(campaign).items() if value not in (None, (), 0, 0.0)
-        },
-        "classes": ", ".join(campaign.classes) or "all",
-        "oracle": "numpy",
-        "seconds": facts["seconds"],
-        "interrupted": facts["interrupted"],
-        "tool": f"gpuemu {__version__}",
-    }
-    write((record.facts() for record in kept.records()), shown, path)
-
-
-def _save(path: Path, campaign: Campaign, tally: Tally) -> None:
-    """Write the first failing case of every instruction, with the reference's output."""
-    import datetime
-
-    from .. import __version__
-    from ..difftest import vectors
-    from ..difftest.campaign import drive
-    from ._output import write_whole
-
-    def groups() -> Iterator[vectors.Group]:
-        for row in tally.failing:
-            case, operands = _case(row), _case(row).images()
-            against = drive.side(row.against, campaign.timeout)
-            d = against(case.instruction, operands, case.modifiers)
-            yield vectors.Group(case.instruction, case.modifiers, operands, d)
-
-    today = datetime.date.today().isoformat()
-    origin = vectors.Provenance("model", campaign.reference, today, f"gpuemu {__version__}")
-    made = list(groups())
-    write_whole(path, lambda temporary: vectors.save(temporary, origin, made))
-
-
-def _case(row: Row) -> Any:
-    assert row.case is not None
-    return row.case
+    if row.first is not None and what != row.first.what:
+        row.first = replace(row.first, what=what)
+        if kept is not None:
+            kept.append([row.first])

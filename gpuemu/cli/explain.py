@@ -11,6 +11,7 @@ from ._output import Json, console, print_json, table
 
 if TYPE_CHECKING:
     from ..difftest.explain import Explanation
+    from ..formats import Format
 
 
 def register(app: typer.Typer) -> None:
@@ -29,10 +30,12 @@ def explain(
 ) -> None:
     """Split the error of one output into its causes, and show every step in exact hex.
 
-    A (rows, K), B (K, columns) and C may be of any float dtype: what they lose in the instruction's
-    formats is the input error. Without a file: the input of `gpuemu compare`.
+    For dense floating-point instructions. A (rows, K), B (K, columns) and C (rows, columns) may be
+    of any float or integer dtype: what they lose in the instruction's formats is the input error.
+    Without a file: the input of `gpuemu compare`.
     """
     from ..difftest.explain import explain as ask
+    from ..difftest.explain import stored
     from ..errors import BadValue
     from ..mfma import instructions, models
 
@@ -40,41 +43,56 @@ def explain(
     if i.kind != "mfma" or not i.operand_format("D").is_float:
         raise BadValue(f"{i.mnemonic} ({i.arch}): only dense floating-point instructions")
     chosen = models.get(model or i.model)
-    given = _vectors(file, row, col, i.K)
-    stored = [_stored(x, i.operand_format(m), m) for x, m in zip(given, "ABC", strict=True)]
-    a, b, c = map(_fractions, given)
+    formats = {name: i.operand_format(name) for name in "ABC"}
+    a, b, c = map(_fractions, _vectors(file, row, col, i.K, formats))
     exact = sum((x * y for x, y in zip(a, b, strict=True)), c[0])
-    formats = i.operand_format("A"), i.operand_format("B")
-    found = ask(chosen, *formats, stored[0], stored[1], stored[2][0], exact)
+    left, right, added = (
+        [stored(x, formats[name]) for x in given]
+        for name, given in zip("ABC", (a, b, c), strict=True)
+    )
+    found = ask(chosen, formats["A"], formats["B"], left, right, added[0], exact)
     if json:
         print_json(_facts(found))
     else:
         _print(f"{i.mnemonic} ({i.arch}), model {chosen.name}: D[{row},{col}]", found)
 
 
-def _vectors(file: Path | None, row: int, col: int, K: int) -> tuple[Any, Any, Any]:
+def _vectors(
+    file: Path | None, row: int, col: int, K: int, formats: dict[str, Format]
+) -> tuple[Any, Any, Any]:
     """Return a row of A and a column of B, filled up to a multiple of K, and one element of C."""
     import numpy as np
 
-    from ..difftest.across import FIVE_ANSWERS
+    from ..difftest import across
     from ..errors import BadFile, BadValue
     from ._values import load_arrays
 
-    found: dict[str, Any] = dict(zip("ABC", FIVE_ANSWERS, strict=True))
+    found: dict[str, Any] = dict(zip("ABC", across.FIVE_ANSWERS, strict=True))
     if file is not None:
         found = load_arrays(file)
         if not {"A", "B"} <= set(found) <= {"A", "B", "C"}:
             raise BadFile(
                 f"{file} holds {', '.join(map(repr, found))}; legal: 'A', 'B', perhaps 'C'"
             )
-    A, B, C = found["A"], found["B"], found.get("C")
-    if A.ndim != 2 or B.ndim != 2 or A.shape[1] != B.shape[0]:
-        raise BadValue(f"A {A.shape}, B {B.shape}; legal: A (rows, K), B (K, columns)")
+        found = {name: _numbers(x, formats[name], name) for name, x in found.items()}
+    A, B, C = across.check_input(found["A"], found["B"], found.get("C"))
     if not (0 <= row < A.shape[0] and 0 <= col < B.shape[1]):
         raise BadValue(f"row {row}, column {col}; legal: below {A.shape[0]} and {B.shape[1]}")
-    c = np.zeros(1) if C is None else np.atleast_2d(C)[row : row + 1, col]
     rest = (0, -A.shape[1] % K)
-    return np.pad(A[row], rest), np.pad(B[:, col], rest), c
+    return np.pad(A[row], rest), np.pad(B[:, col], rest), C[row : row + 1, col]
+
+
+def _numbers(array: Any, fmt: Format, name: str) -> Any:
+    """Return an array of floats or integers; raw bytes of the format's size are numbers of it."""
+    from ..errors import BadType
+    from ._files import typed
+
+    if array.dtype == "V1" and fmt.bits == 8:
+        array = array.view(fmt.dtype)
+    array = typed(array, name)
+    if array.dtype.kind not in "iuf" and array.dtype not in (fmt.dtype, "bfloat16"):
+        raise BadType(f"{name} has dtype {array.dtype}; legal: floats and integers")
+    return array
 
 
 def _fractions(values: Any) -> list[Any]:
@@ -84,18 +102,9 @@ def _fractions(values: Any) -> list[Any]:
 
     from ..errors import BadValue
 
-    wide = np.asarray(values).astype(np.float64)
-    if not np.isfinite(wide).all():
+    if not np.isfinite(values).all():
         raise BadValue("an input is infinite or NaN; only finite numbers are explained")
-    return [Fraction(float(x)) for x in wide]
-
-
-def _stored(values: Any, fmt: Any, name: str) -> list[Any]:
-    """Return the numbers that are left of values in a format, rounded to nearest even."""
-    import numpy as np
-
-    with np.errstate(over="ignore"):
-        return _fractions(np.asarray(values).astype(fmt.dtype))
+    return [Fraction(float(x)) for x in values]
 
 
 def _facts(found: Explanation) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import typer
 
 from ._diff_output import options
 from ._output import Json, console, print_json, table
+from ._values import nan_rule
 
 if TYPE_CHECKING:
     from ..difftest.cases import Case
@@ -27,7 +28,16 @@ def replay(
     reference: str = typer.Option(
         None, help="In place of the one in the text.", show_default=False
     ),
-    nan: str = typer.Option("any", help="any: NaNs are all equal; exact: their bits count."),
+    nan: str = typer.Option(
+        None,
+        help="any: NaNs are all equal; exact: their bits count. Default: as in the text, else any.",
+        show_default=False,
+    ),
+    timeout: float = typer.Option(
+        None,
+        help="Seconds that a callable or program may take. Default: as in the text, else 60.",
+        show_default=False,
+    ),
     json: bool = Json,
 ) -> None:
     """Repeat one case that `gpuemu diff` printed; exit code 1 where the two still differ."""
@@ -41,18 +51,20 @@ def replay(
             text = Path(text[1:]).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise BadFile(f"{text[1:]}: cannot be read: {error}") from None
-    case, names = cases.from_json(text)
+    case, beside = cases.from_json(text)
+    nan = nan_rule(beside.get("nan", "any") if nan is None else nan)
+    seconds = beside.get("timeout") if timeout is None else timeout
 
     def side(name: str) -> subjects.Subject:
         subjects.refuse(name, [case.instruction])
-        return subjects.load(name)
+        return subjects.load(name, seconds)
 
-    tested = side(subject or names.get("subject") or subjects.default())
+    tested = side(subject or beside.get("subject") or subjects.default())
     expected = case.expected()
     if expected is not None and reference is None:
         against = subjects.Subject("the expected bits", lambda *_: expected)
     else:
-        against = side(reference or names.get("reference", "numpy"))
+        against = side(reference or beside.get("reference", "numpy"))
     failures, failed = runner.check(
         case.instruction, case.modifiers, [case], case.images(), tested, against, nan=nan
     )

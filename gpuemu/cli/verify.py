@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from ._output import Json, console, print_json, table
+from ._values import nan_rule
 
 if TYPE_CHECKING:
     from ..difftest.vectors import Group, Provenance
@@ -40,8 +42,7 @@ def verify(
     from ..difftest import subjects, vectors
     from ..errors import BadValue
 
-    if nan not in ("any", "exact"):
-        raise BadValue(f"nan={nan!r}; legal: any, exact")
+    nan_rule(nan)
     if keep and subject not in subjects.BACKENDS:
         raise BadValue(f"--keep with subject {subject!r}; legal: {', '.join(subjects.BACKENDS)}")
     tested = subjects.load(subject)
@@ -91,8 +92,9 @@ def _verify(path: Path, origin: Provenance, group: Group, tested: Any, nan: str)
     if first:
         at = slice(first.case.number, first.case.number + 1)
         one = {name: x[at] for name, x in {**group.operands, "d": group.d}.items()}
-        text = first.case.with_images(one).to_json(subject=tested.name)
-        row["replay"] = f"gpuemu replay '{text}'"
+        beside = {"subject": tested.name} | ({"nan": nan} if nan != "any" else {})
+        text = first.case.with_images(one).to_json(**beside)
+        row["replay"] = f"gpuemu replay {shlex.quote(text)}"
     return row
 
 
@@ -106,5 +108,6 @@ def _print(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         if row["differ"]:
             out.print(f"MISMATCH {row['file']}: {row['first']}", style="bold red")
+            typer.echo(f"  {row['replay']}")
         elif row["fidelity"] == "silicon-vectors":
             out.print(f"{row['instruction']} ({row['arch']}): fidelity silicon-vectors here")

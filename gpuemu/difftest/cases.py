@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .campaign.pieces import Outcome, Piece
     from .subject import Subject
 
+MOST = 1 << 62  # the number of a case, so that int64 holds it and what is worked out of it
 Word = tuple[Any, ...]  # operand or result, its indices, the item's bits
 
 
@@ -115,6 +116,8 @@ class Case:
     words : tuple of (operand, index, …, bits), optional
         The items that are not zero, of a register image (operand, VGPR, lane, word); those of
         results ("d") are the expected output.
+    expects : bool
+        Whether there is an expected output: it may be zero everywhere.
     """
 
     instruction: Any
@@ -123,6 +126,7 @@ class Case:
     seed: int = 0
     number: int = 0
     words: tuple[Word, ...] | None = None
+    expects: bool = False
 
     @property
     def operation(self) -> Operation:
@@ -141,20 +145,20 @@ class Case:
         """Return the expected results where the case has its own: D, uint32 (1, vgprs, 64), or
         arrays by name.
         """
-        empty = self.operation.results(self.modifiers)
-        if self.words is None or all(word[0] not in empty for word in self.words):
+        if self.words is None or not self.expects:
             return None
-        found = _filled(empty, self.words)
+        found = _filled(self.operation.results(self.modifiers), self.words)
         return found if isinstance(self.instruction, ArrayOperation) else found["d"]
 
     def with_images(self, found: Arrays) -> Case:
-        """Return the case with its inputs written out."""
+        """Return the case with its inputs, and the expected results if any, written out."""
         words = tuple(
             (name, *map(int, at), int(image[(0, *at)]))
             for name, image in sorted(found.items())
             for at in np.argwhere(image[0])
         )
-        return Case(self.instruction, self.modifiers, words=words)
+        expects = not self.operation.results(self.modifiers).keys().isdisjoint(found)
+        return Case(self.instruction, self.modifiers, words=words, expects=expects)
 
     def rank(self) -> tuple[bool, int, int]:
         """Return how plain the case is: default modifiers, then the order of the classes, then
@@ -180,6 +184,9 @@ class Case:
             for name, *at, word in self.words:
                 text = f"{word:0{2 * shapes[name].dtype.itemsize}X}"
                 inputs.setdefault(name, {})[":".join(map(str, at))] = text
+            if self.expects:
+                for name in self.operation.results(self.modifiers):
+                    inputs.setdefault(name, {})
             facts["inputs"] = inputs
         return json.dumps(facts | more, separators=(",", ":"))
 
@@ -204,14 +211,17 @@ _FIELDS: dict[str, Any] = {
     "inputs": dict,
     "subject": str,
     "reference": str,
+    "nan": str,
+    "timeout": (int, float),
 }
 
 
-_SIDES = ("subject", "reference")
+_BESIDE = ("subject", "reference", "nan", "timeout")
 
 
-def from_json(text: str) -> tuple[Case, dict[str, str]]:
-    """Return the case that a replay line describes, and its further fields (subject, reference).
+def from_json(text: str) -> tuple[Case, dict[str, Any]]:
+    """Return the case that a replay line describes, and its further fields: subject, reference,
+    nan, timeout.
 
     Raises
     ------
@@ -224,14 +234,16 @@ def from_json(text: str) -> tuple[Case, dict[str, str]]:
     check_fields(facts, _FIELDS, where, required={"instruction", "arch"} | needed)
     i = find(facts["instruction"], facts["arch"])
     m = operation_of(i).check(facts.get("modifiers", {}))
-    more = {name: str(facts[name]) for name in _SIDES if name in facts}
+    more = {name: facts[name] for name in _BESIDE if name in facts}
     if "inputs" in facts:
-        return Case(i, m, words=_words(Case(i, m), facts["inputs"])), more
+        given = Case(i, m, words=_words(Case(i, m), facts["inputs"]))
+        expects = not given.operation.results(m).keys().isdisjoint(facts["inputs"])
+        return replace(given, expects=expects), more
     legal = operation_of(i).known_classes
     if facts["class"] not in legal:
         raise BadFile(f"{where}: field 'class' is {facts['class']!r}; legal: {', '.join(legal)}")
-    if facts["case"] < 0:
-        raise BadFile(f"{where}: field 'case' is {facts['case']}; legal: 0 or more")
+    if not 0 <= facts["case"] <= MOST:
+        raise BadFile(f"{where}: field 'case' is {facts['case']}; legal: 0 to 2^62")
     return Case(i, m, facts["class"], facts["seed"], facts["case"]), more
 
 

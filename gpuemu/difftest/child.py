@@ -42,6 +42,7 @@ class Child:
 
     def __init__(self, name: str, timeout: float) -> None:
         self.name, self.timeout = name, timeout
+        self._deaths = processes.Deaths()
         self._process: subprocess.Popen[bytes] | None = None
         self._start()
 
@@ -53,17 +54,17 @@ class Child:
         SubjectFailed
             With the callable's error, or with how its process ended.
         SubjectHung
-            After the timeout; the process is gone then.
+            After the timeout; the process is gone then. And where it has died `processes.DEATHS`
+            times in a row.
         """
         if self._process is None:
             self._start()
         try:
             self._pipe.send((i.mnemonic, i.arch, images, m, self.timeout))
         except OSError:
-            raise SubjectFailed(f"{self.name} {self._end()}") from None
+            raise self._deaths.another(f"{self.name} {self._end()}") from None
         kind, value = self._answer(self.timeout)
-        if kind == "interrupt":
-            raise KeyboardInterrupt
+        self._deaths.answered()
         if kind == "failed":
             raise SubjectFailed(value)
         return value
@@ -94,7 +95,7 @@ class Child:
                 raise SubjectHung(f"{self.name} ran longer than {seconds:g} s")
             kind, value = self._pipe.recv()
         except (EOFError, OSError):
-            raise SubjectFailed(f"{self.name} {self._end()}") from None
+            raise self._deaths.another(f"{self.name} {self._end()}") from None
         except KeyboardInterrupt:
             self.close()  # an answer that nobody waits for must not be taken for the next one
             raise
@@ -154,8 +155,8 @@ def _answer_one(subject: Subject, asked: Any) -> tuple[str, Any]:
         return "d", subject(find(mnemonic, arch), images, m)
     except SubjectFailed as error:
         return "failed", str(error)
-    except KeyboardInterrupt:
-        return "interrupt", ""
+    except KeyboardInterrupt:  # its own: this process ignores Ctrl-C
+        return "failed", f"{subject.name} raised KeyboardInterrupt"
     except SystemExit as error:
         return "failed", f"{subject.name} called exit({error.code!r})"
     finally:

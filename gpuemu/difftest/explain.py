@@ -15,6 +15,7 @@ from fractions import Fraction
 from ..errors import BadValue
 from ..formats import Format
 from ..mfma.models import Model
+from .items import max_finite
 
 KINDS = ("input", "alignment", "accumulation", "output")
 
@@ -90,6 +91,18 @@ def cut(value: Fraction, unit: int, rounding: str) -> Fraction:
     """Return a value rounded to a multiple of 2**unit."""
     step = Fraction(2) ** unit
     return _WHOLE[rounding](value / step) * step
+
+
+def stored(value: Fraction, fmt: Format) -> Fraction:
+    """Return the number of a format that is nearest to a value, ties to even; raise `BadValue`
+    where it overflows.
+    """
+    if value == 0:
+        return value
+    found = cut(value, max(exponent(value), fmt.emin) - fmt.mantissa_bits, "nearest")
+    if abs(found) > fmt.value(max_finite(fmt)):
+        raise BadValue(f"{float(value):g} overflows in {fmt.name}; only finite steps are explained")
+    return found
 
 
 def rounded(

@@ -9,7 +9,29 @@ import subprocess
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from .subject import SubjectFailed, SubjectKeepsDying
+
 GRACE = 5.0  # seconds between a closed pipe and its process's end
+DEATHS = 16  # in a row, more than it takes to find one case of a batch by halving
+
+
+class Deaths:
+    """How many processes of a subject have died since its last answer."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def answered(self) -> None:
+        """Begin anew."""
+        self._count = 0
+
+    def another(self, message: str) -> SubjectFailed:
+        """Return the error of one more death: that of a subject that keeps dying after `DEATHS`."""
+        self._count += 1
+        if self._count < DEATHS:
+            return SubjectFailed(message)
+        self._count = 0
+        return SubjectKeepsDying(f"{message}, {DEATHS} times in a row")
 
 
 def environment() -> dict[str, str]:

@@ -37,6 +37,7 @@ class Program:
         if path is None:
             raise BadValue(f"subject {name!r} is no executable file")
         self.name, self.path, self.timeout = name, path, timeout
+        self._deaths = processes.Deaths()
 
     def __call__(self, i: Row, images: Arrays, m: Any) -> Any:
         """Return the array `d` of the program's answer, or its arrays by name.
@@ -46,7 +47,8 @@ class Program:
         SubjectFailed
             With how the program ended, or what its answer lacks.
         SubjectHung
-            After the timeout; the program and all that it started are killed.
+            After the timeout; the program and all that it started are killed. And where it has
+            ended so `processes.DEATHS` times in a row.
         """
         with tempfile.TemporaryDirectory() as folder:
             given, answer = Path(folder) / "in.npz", Path(folder) / "out.npz"
@@ -88,7 +90,8 @@ class Program:
                 file.seek(max(file.seek(0, 2) - TAIL, 0))
                 lines = file.read().decode(errors="replace").strip().splitlines()
                 said = lines[-1] if lines else "nothing on its standard error"
-                raise SubjectFailed(f"{self.name} {processes.ending(code)}: {said}")
+                raise self._deaths.another(f"{self.name} {processes.ending(code)}: {said}")
+            self._deaths.answered()
 
 
 def _save_inputs(path: Path, i: ArrayOperation, m: Any, operands: Arrays) -> None:

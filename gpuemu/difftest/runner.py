@@ -59,8 +59,8 @@ def check(
     try:
         got = subject(i, operands, m)
     except SubjectFailed as error:
-        at, message = first_without_answer(i, m, operands, subject, error)
-        return [Failure(cases[at], message=message)], len(cases)
+        at, why = first_without_answer(i, m, operands, subject, error)
+        return [Failure(cases[at], message=str(why))], len(cases)
     if isinstance(i, ArrayOperation):
         bad = np.flatnonzero(array_results.cases(array_results.wrong(i, got, want, nan)))
         parts = [(part_of(got, slice(n, n + 1)), part_of(want, slice(n, n + 1))) for n in bad]
@@ -73,10 +73,10 @@ def check(
 
 def first_without_answer(
     i: Row, m: Any, operands: Arrays, subject: Subject, error: SubjectFailed
-) -> tuple[int, str]:
-    """Return a case that the subject fails on by itself, found by halving, and its message.
+) -> tuple[int, SubjectFailed]:
+    """Return a case that the subject fails on by itself, found by halving, and how.
 
-    A subject that hangs is not asked again.
+    A subject that hangs, or keeps dying, is not asked again.
     """
     first, last = 0, count_of(operands)
     while last - first > 1 and not isinstance(error, SubjectHung):
@@ -89,8 +89,8 @@ def first_without_answer(
                 break
         else:
             count = last - first
-            return first, f"{error} (in a batch of {count} only, not in its halves)"
-    return first, str(error)
+            return first, SubjectFailed(f"{error} (in a batch of {count} only, not in its halves)")
+    return first, error
 
 
 def failure(case: Case, got: Array, want: Array, wrong: Array) -> Failure:

@@ -27,6 +27,10 @@ class SubjectHung(SubjectFailed):
     """A subject took longer than its timeout, and was killed: asking it again takes as long."""
 
 
+class SubjectKeepsDying(SubjectHung):
+    """A subject's process has died many times in a row: asking it again costs another one."""
+
+
 @dataclass(frozen=True)
 class Subject:
     """Something that computes D, or the results of an array operation.

@@ -35,6 +35,8 @@ Array = np.ndarray[Any, Any]
 
 FORMAT, VERSION = "gpuemu-vectors", 1
 ORIGINS = ("silicon", "model", "user")
+_FACTS = ("format", "version", "origin", "device", "date", "tool")
+_CALL = ("instruction", "arch", "modifiers")
 
 
 @dataclass(frozen=True)
@@ -97,20 +99,20 @@ def _load_json(path: Path) -> tuple[Provenance, list[Group]]:
     except (ValueError, RecursionError) as error:
         raise BadFile(f"no JSON: {error}") from None
     origin = _provenance(facts)
-    groups = _get(facts, "groups", list)
+    _refuse_unknown(facts, (*_FACTS, "groups"))
+    groups = _some(facts, "groups")
     return origin, [_json_group(group, f"groups[{n}]") for n, group in enumerate(groups)]
 
 
 def _json_group(facts: Any, where: str) -> Group:
     i, m = _call(facts, where)
-    cases = _get(facts, "cases", list, where)
+    _refuse_unknown(facts, (*_CALL, "cases"), where)
+    cases = _some(facts, "cases", where)
     shapes = {**empty_images(i, m), "d": np.zeros((1, i.vgprs["D"], LANES), np.uint32)}
     arrays = {name: np.zeros((len(cases), *x.shape[1:]), np.uint32) for name, x in shapes.items()}
     for n, case in enumerate(cases):
         place = f"{where}.cases[{n}]"
-        unknown = sorted(set(case if isinstance(case, dict) else ()) - set(arrays))
-        if unknown:
-            raise BadFile(f"{place}: field {unknown[0]!r}; legal: {', '.join(arrays)}")
+        _refuse_unknown(case if isinstance(case, dict) else {}, tuple(arrays), place)
         for name, image in arrays.items():
             _fill(image[n], _get(case, name, dict, place), f"{place}.{name}")
     d = arrays.pop("d")
@@ -140,6 +142,7 @@ def _load_npz(path: Path) -> tuple[Provenance, list[Group]]:
         raise BadFile(f"header: no JSON: {error}") from None
     origin = _provenance(facts)
     i, m = _call(facts, "header")
+    _refuse_unknown(facts, (*_FACTS, *_CALL), "header")
     shapes = {name: x.shape[1:] for name, x in empty_images(i, m).items()}
     shapes["d"] = (i.vgprs["D"], LANES)
     if set(found) != set(shapes):
@@ -152,6 +155,8 @@ def _load_npz(path: Path) -> tuple[Provenance, list[Group]]:
         if len(image) != len(found["d"]):
             raise BadFile(f"{name} has {len(image)} cases, d has {len(found['d'])}")
     d = found.pop("d")
+    if not len(d):
+        raise BadFile("d has 0 cases; legal: at least one")
     return origin, [Group(i, m, found, d)]
 
 
@@ -178,6 +183,20 @@ def _call(facts: Any, where: str) -> tuple[Instruction, Modifiers]:
     return i, check(i, **given)
 
 
+def _refuse_unknown(facts: dict[str, Any], legal: tuple[str, ...], where: str = "") -> None:
+    for name in sorted(facts):
+        if name not in legal:
+            raise BadFile(f"{where or 'the file'}: field {name!r}; legal: {', '.join(legal)}")
+
+
+def _some(facts: Any, name: str, where: str = "") -> list[Any]:
+    """Return a list that is not empty."""
+    found: list[Any] = _get(facts, name, list, where)
+    if not found:
+        raise BadFile(f"{where + '.' if where else ''}{name} is empty; legal: at least one")
+    return found
+
+
 def _get(facts: Any, name: str, kind: type, where: str = "", default: Any = None) -> Any:
     if not isinstance(facts, dict):
         raise BadFile(f"{where or 'the file'} is a {type(facts).__name__}; legal: an object")
@@ -186,6 +205,12 @@ def _get(facts: Any, name: str, kind: type, where: str = "", default: Any = None
         at = f"{where}." if where else ""
         raise BadFile(f"{at}{name}: {value!r}; legal: a JSON {kind.__name__}")
     return value
+
+
+def refuse_groups(path: Path, count: int) -> None:
+    """Raise `BadFile` where a file of this name cannot hold so many groups."""
+    if path.suffix == ".npz" and count != 1:
+        raise BadFile(f"{path}: {count} groups; a .npz file holds one, a .json file many")
 
 
 def save(path: Path, provenance: Provenance, groups: list[Group]) -> None:
@@ -202,8 +227,7 @@ def save(path: Path, provenance: Provenance, groups: list[Group]) -> None:
         facts["groups"] = [_group_facts(group) | {"cases": _case_facts(group)} for group in groups]
         path.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
         return
-    if len(groups) != 1:
-        raise BadFile(f"{path}: {len(groups)} groups; a .npz file holds one, a .json file many")
+    refuse_groups(path, len(groups))
     header = json.dumps(facts | _group_facts(groups[0]))
     with path.open("wb") as file:
         np.savez_compressed(

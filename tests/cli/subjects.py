@@ -5,6 +5,7 @@ would be.
 from __future__ import annotations
 
 import dataclasses
+import time
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,20 @@ def other_nan(i: gpuemu.Instruction, a: Array, b: Array, c: Array, **modifiers: 
     return np.where(np.isnan(d.view(np.float32)), np.uint32(0xFFFFFFFF), d)
 
 
-def interrupted(i: gpuemu.Instruction, a: Array, b: Array, c: Array, **modifiers: Any) -> Array:
+def wrong_in_a_batch(
+    i: gpuemu.Instruction, a: Array, b: Array, c: Array, **modifiers: Any
+) -> Array:
+    return right(i, a, b, c, **modifiers) ^ np.uint32(len(a) > 1)
+
+
+def hangs(i: gpuemu.Instruction, a: Array, b: Array, c: Array, **modifiers: Any) -> Array:
+    time.sleep(1000)
+    return right(i, a, b, c, **modifiers)
+
+
+def raises_keyboard_interrupt(
+    i: gpuemu.Instruction, a: Array, b: Array, c: Array, **modifiers: Any
+) -> Array:
     if "mfma_f32_4x4x4" in i.mnemonic:
         raise KeyboardInterrupt
     return right(i, a, b, c, **modifiers)

@@ -21,6 +21,8 @@ REFUSED = [
     (("show", F16, "-a", "gfx908"), "does not exist on gfx908; it exists on gfx942, gfx950"),
     (("layout", F16, "A", *ON, "--blgp", "9"), "the encoding's field holds 0..7"),
     (("run", F16, "--neg", "1,x,0", *ON), "neg='1,x,0'; legal: integers with commas between"),
+    (("diff", "--seconds", "0"), "seconds=0; legal: more than 0"),
+    (("diff", "--seconds", "nan"), "seconds=nan; legal: more than 0"),
     (("run", F16, "--neg", "1", *ON), "neg='1'; legal: three integers"),
     (("run", F16, "--op-sel", "1,2,3", *ON), "op_sel='1,2,3'; legal: two integers"),
     (("run", F16, "xy.npz", *ON), "xy.npz holds an array 'X'; legal: A, B, C, idx"),

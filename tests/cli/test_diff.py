@@ -15,6 +15,8 @@ from typer.testing import CliRunner, Result
 
 from gpuemu.backends import host
 from gpuemu.cli import build
+from gpuemu.difftest.campaign import drive as driving
+from gpuemu.errors import BadFile
 
 F16 = "v_mfma_f32_16x16x16_f16"
 MANY = "v_mfma_f32_4x4x4_16b_f16"
@@ -106,7 +108,20 @@ def test_a_crash_names_the_case_and_a_wrong_shape_the_right_one() -> None:
 def test_nan_bits_count_only_when_asked() -> None:
     options = ("--cases", "32", "--class", "raw")
     assert diff("other_nan", F16, *options)[0] == 0
-    assert diff("other_nan", F16, *options, "--nan", "exact")[0] == 1
+    code, found = diff("other_nan", F16, *options, "--nan", "exact")
+    assert code == 1
+    for line in (found["failures"][0]["replay"], found["failures"][0]["small"]):
+        assert replay(line)[0] == 1 and replay(line, "--nan", "any")[0] == 0
+    misspelt = command("replay", shlex.split(line)[2], "--nan", "exat")
+    assert misspelt.exit_code == 2 and "nan='exat'; legal: any, exact" in misspelt.output
+
+
+def test_a_replay_waits_as_long_as_the_campaign() -> None:
+    code, found = diff("hangs", F16, "-n", "1", "--no-shrink", "--timeout", "0.5")
+    assert code == 1
+    for options, seconds in (((), "0.5"), (("--timeout", "0.4"), "0.4")):
+        again, facts = replay(found["failures"][0]["replay"], *options)
+        assert again == 1 and facts["what"] == f"subjects:hangs ran longer than {seconds} s"
 
 
 def test_the_terminal_shows_the_failure_and_the_replay_line() -> None:
@@ -129,11 +144,101 @@ def test_case_numbers_are_the_same_for_any_number_of_cases() -> None:
     assert few["failures"][0]["replay"] == many["failures"][0]["replay"]
 
 
-def test_ctrl_c_prints_what_was_done() -> None:
-    result = command("diff", "--subject", "subjects:interrupted", "-a", "gfx942", "-n", "184")
+def interrupt(*_: Any, **__: Any) -> Any:
+    raise KeyboardInterrupt
+
+
+def test_ctrl_c_prints_what_was_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    def some(*given: Any) -> Any:
+        yield next(drive(*given))
+        raise KeyboardInterrupt
+
+    drive = driving.drive
+    monkeypatch.setattr(driving, "drive", some)
+    result = command("diff", "--subject", "numpy", "-a", "gfx942", "-n", "184")
     assert result.exit_code == 130
-    assert "interrupted; so far:" in result.output and "all bits equal" in result.output
+    assert "interrupted; so far:" in result.output and "all bits" in result.output
     assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("where", ["shrink.shrink", "runner.check"])
+def test_ctrl_c_while_shrinking_keeps_the_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    options = ("diff", "--subject", "subjects:swaps_lanes", "-i", F16, "-a", "gfx942", "-n", "8")
+    folder, report = tmp_path / "run", tmp_path / "r.html"
+    with monkeypatch.context() as patch:
+        patch.setattr(f"gpuemu.difftest.{where}", interrupt)
+        result = command(*options, "--out", str(folder), "--report", str(report))
+        assert result.exit_code == 130
+        assert f"MISMATCH {F16}" in result.output and "7 cases differ" in result.output
+        assert "interrupted while shrinking:" in result.output
+        assert "so far" not in result.output and "So far" not in report.read_text()
+        assert f"gpuemu diff --resume {folder}" in result.output.replace("\n", "")
+        result = command(*options, "--json")
+        found = json.loads(result.output)
+    assert result.exit_code == 130
+    assert found["interrupted_while_shrinking"] and not found["interrupted"]
+    assert "registers differ" in found["failures"][0]["what"]
+    result = command("diff", "--resume", str(folder), "--json")
+    assert result.exit_code == 1 and "small" in json.loads(result.output)["failures"][0]
+
+
+def test_a_subject_that_raises_keyboard_interrupt_ends_no_campaign() -> None:
+    code, found = diff("raises_keyboard_interrupt", "v_mfma_f32_*_f16", "-n", "90", "--no-shrink")
+    assert code == 1 and found["cases"] == 90 and not found["interrupted"]
+    (failure,) = found["failures"]
+    assert failure["what"] == "subjects:raises_keyboard_interrupt raised KeyboardInterrupt"
+
+
+def test_what_fails_in_a_batch_only_is_said(tmp_path: Path) -> None:
+    report = tmp_path / "r.html"
+    code, found = diff("wrong_in_a_batch", F16, "-n", "60", "--report", str(report))
+    (failure,) = found["failures"]
+    assert code == 1 and "small" not in failure
+    assert failure["what"].endswith("(in a batch only: the case by itself is equal)")
+    assert replay(failure["replay"])[0] == 0
+    assert "in a batch only" in report.read_text()
+
+
+@pytest.mark.parametrize("name", ["nowhere/r.html", "."])
+def test_a_place_that_cannot_be_written_is_said_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.delattr(driving, "drive")
+    for option in ("--report", "--save"):
+        result = command("diff", "--subject", "numpy", "-i", F16, option, str(tmp_path / name))
+        assert result.exit_code == 2 and "error: " in result.output
+
+
+def test_the_verdict_is_shown_before_files_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise BadFile("r.html: cannot be written: No space left on device")
+
+    report, saved = str(tmp_path / "r.html"), tmp_path / "s.npz"
+    options = ("diff", "--subject", "subjects:swaps_lanes", "-i", F16, "-a", "gfx942", "-n", "8")
+    monkeypatch.setattr("gpuemu.difftest.report.write", full)
+    result = command(*options, "--json", "--report", report, "--save", str(saved))
+    assert result.exit_code == 2 and "No space left" in result.stderr
+    assert json.loads(result.stdout)["failed_cases"] == 7 and saved.exists()
+
+
+def test_two_instructions_do_not_fit_into_one_npz_file(tmp_path: Path) -> None:
+    path = tmp_path / "s.npz"
+    options = ("-i", "v_mfma_f32_16x16x16*f16", "-a", "gfx942", "-n", "8", "--no-shrink")
+    result = command(
+        "diff", "--subject", "subjects:swaps_lanes", *options, "--save", str(path), "--json"
+    )
+    assert result.exit_code == 2 and json.loads(result.stdout)["failed_cases"] == 8
+    assert f"error: {path}: 2 groups; a .npz file holds one" in result.stderr
+
+
+def test_nothing_is_saved_where_nothing_failed(tmp_path: Path) -> None:
+    path = tmp_path / "s.npz"
+    result = command("diff", "--subject", "numpy", "-i", F16, "-n", "8", "--save", str(path))
+    assert result.exit_code == 0 and "no case failed: " in result.stderr and not path.exists()
 
 
 @pytest.mark.parametrize(
@@ -184,7 +289,23 @@ def test_without_a_gpu_and_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         (
             '{"instruction":"v_mfma_f32_16x16x16_f16","arch":"gfx942","class":"raw","seed":0,"case":-1}',
-            "0 or more",
+            "0 to 2^62",
+        ),
+        (
+            '{"instruction":"v_mfma_f32_16x16x16_f16","arch":"gfx942","class":"raw","seed":0,"case":4611686018427387905}',
+            "0 to 2^62",
+        ),
+        (
+            '{"instruction":"tfma_fp16","arch":"pto","class":"raw","seed":0,"case":1000000000000000000000}',
+            "0 to 2^62",
+        ),
+        (
+            '{"instruction":"v_mfma_f32_16x16x16_f16","arch":"gfx942","inputs":{},"nan":"exat"}',
+            "legal: any, exact",
+        ),
+        (
+            '{"instruction":"v_mfma_f32_16x16x16_f16","arch":"gfx942","inputs":{},"timeout":-1}',
+            "timeout=-1; legal: seconds, above 0",
         ),
         (
             '{"instruction":"v_mfma_f32_16x16x16_f16","arch":"gfx942","class":"raw","seed":true,"case":1}',
@@ -220,6 +341,12 @@ def test_without_a_gpu_and_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_replay_refuses(text: str, message: str) -> None:
     result = command("replay", text)
     assert result.exit_code == 2 and message in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize("name", ['"tfma_fp16","arch":"pto"', f'"{F16}","arch":"gfx942"'])
+def test_the_largest_case_number(name: str) -> None:
+    text = f'{{"instruction":{name},"class":"raw","seed":-{10**30},"case":{1 << 62}}}'
+    assert command("replay", text, "--subject", "numpy").exit_code == 0
 
 
 @pytest.mark.skipif(not host.available(), reason=host.why_unavailable() or "host build")

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 import gpuemu
 from gpuemu.cli import build
-from gpuemu.difftest import subjects, vectors
+from gpuemu.difftest import cases, subjects, vectors
 from gpuemu.mfma import modifiers
 
 ROW = gpuemu.instruction("v_mfma_f32_16x16x16_f16", "gfx942")
@@ -55,6 +55,31 @@ def test_one_wrong_bit_is_found_and_replayed(tmp_path: Path) -> None:
     again = command("replay", text)
     assert again.exit_code == 1 and "want 41800001" in again.output
     assert command("replay", text, "--reference", "numpy").exit_code == 0
+
+
+def test_an_output_of_zeros_is_replayed_as_such(tmp_path: Path) -> None:
+    a, b = (np.full((1, 2, 64), 0x3C003C00, np.uint32) for _ in "ab")
+    zero = np.zeros((1, 4, 64), np.uint32)
+    group = vectors.Group(ROW, modifiers.check(ROW), {"a": a, "b": b, "c": zero}, zero)
+    vectors.save(tmp_path / "v.json", vectors.Provenance(), [group])
+    result = command("verify", str(tmp_path / "v.json"))
+    (line,) = [line for line in result.output.splitlines() if "gpuemu replay" in line]
+    text = shlex.split(line)[2]
+    assert result.exit_code == 1 and json.loads(text)["inputs"]["d"] == {}
+    again = command("replay", text)
+    assert again.exit_code == 1 and "want 00000000" in again.output
+    assert cases.from_json(text)[0].to_json(subject="numpy") == text
+
+
+def test_a_replay_line_has_the_rule_for_nans_and_quotes(tmp_path: Path) -> None:
+    program = tmp_path / "o'clock"
+    program.write_text("#!/bin/sh\nexit 3\n")
+    program.chmod(0o755)
+    write(tmp_path / "v.npz", change=1)
+    options = ("--subject", str(program), "--nan", "exact", "--json")
+    (row,) = json.loads(command("verify", str(tmp_path / "v.npz"), *options).output)
+    facts = json.loads(shlex.split(row["replay"])[2])
+    assert (facts["nan"], facts["subject"]) == ("exact", str(program))
 
 
 def test_every_file_is_read_before_anything_runs(tmp_path: Path) -> None:

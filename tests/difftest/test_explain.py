@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,10 +13,12 @@ from typer.testing import CliRunner
 
 import gpuemu
 from gpuemu.cli import build
-from gpuemu.difftest.explain import cut, explain, exponent, hex_of, rounded
+from gpuemu.difftest.explain import cut, explain, exponent, hex_of, rounded, stored
 from gpuemu.difftest.generators import CLASSES
 from gpuemu.difftest.images import images
+from gpuemu.difftest.items import max_finite
 from gpuemu.errors import BadValue
+from gpuemu.formats import get
 from gpuemu.mfma import modifiers
 
 ROWS = [
@@ -131,3 +134,55 @@ def test_the_command(tmp_path: Path) -> None:
     assert runner.invoke(build(), ["explain", *options, "--row", "1"]).exit_code == 2
     np.savez(tmp_path / "in.npz", A=A * np.inf, B=B)
     assert runner.invoke(build(), arguments).exit_code == 2
+
+
+def test_inputs_are_rounded_once() -> None:
+    """Through binary32, 1 + 2**-8 + 2**-40 would become a tie, and then 1."""
+    bf16 = get("bf16")
+    above = 1 + Fraction(1, 2**8) + Fraction(1, 2**40)
+    assert stored(above, bf16) == 1 + Fraction(1, 2**7) and stored(-above, bf16) < -1
+    for fmt in map(get, ("f16", "f32", "f8e4m3fn", "f8e5m2", "f8e4m3fnuz")):
+        top, least = fmt.value(max_finite(fmt)), fmt.value(1)
+        unit = Fraction(2) ** (fmt.emax - fmt.mantissa_bits)
+        assert stored(top, fmt) == stored(top + unit / 4, fmt) == top
+        with pytest.raises(BadValue, match="overflows"):
+            stored(-top - unit, fmt)
+        assert [stored(least * x / 4, fmt) for x in (2, 3, 6)] == [0, least, 2 * least]
+
+
+E5M2 = ("v_mfma_f32_16x16x32_bf8_bf8", "gfx942")
+F16 = ("v_mfma_f32_16x16x16_f16", "gfx942")
+ONES = np.ones((2, 4)), np.ones((4, 3))
+REFUSED = [
+    ((*ONES, np.ones((1, 3))), "C (1, 3); legal with A (2, 4), B (4, 3): (2, 3)"),
+    ((*ONES, np.ones((2, 1))), "C (2, 1); legal"),
+    ((*ONES, np.ones((2, 3, 1))), "C (2, 3, 1); legal"),
+    ((np.ones((2, 0)), np.ones((0, 3))), "A (2, 0), B (0, 3); legal"),
+    ((ONES[0].astype(str), ONES[1]), "A has dtype <U32; legal: floats and integers"),
+    ((ONES[0], ONES[1] * 1j), "B has dtype complex128; legal"),
+    ((*ONES, np.ones((2, 3), bool)), "C has dtype bool; legal"),
+    ((np.zeros((2, 4), "V1"), ONES[1]), "A has dtype |V1"),
+    ((np.full((2, 4), 65520.0), ONES[1]), "65520 overflows in f16"),
+]
+
+
+@pytest.mark.parametrize(("given", "message"), REFUSED, ids=[m for _, m in REFUSED])
+def test_refused_files(tmp_path: Path, given: Any, message: str) -> None:
+    np.savez(tmp_path / "in.npz", **dict(zip("ABC", given, strict=False)))
+    words = ["explain", str(tmp_path / "in.npz"), "-i", F16[0], "-a", F16[1], "--row", "1"]
+    result = CliRunner().invoke(build(), words)
+    assert result.exit_code == 2 and message in result.stderr, result.output
+
+
+@pytest.mark.parametrize(
+    ("on", "dtype"), [(E5M2, "bf8"), (F16, "bf16"), (F16, "i4"), (F16, "f4")], ids=str
+)
+def test_files_of_formats_and_integers(tmp_path: Path, on: tuple[str, str], dtype: str) -> None:
+    """NumPy saves bf16 and 8-bit floats as raw bytes."""
+    i = gpuemu.instruction(*on)
+    of = {"bf8": i.operand_format("A").dtype, "bf16": get("bf16").dtype}.get(dtype, dtype)
+    A, B = np.array([[1, 2, 3, 4]]).astype(of), np.array([[1], [2], [0], [-1]]).astype(of)
+    np.savez(tmp_path / "in.npz", A=A, B=B)
+    words = ["explain", str(tmp_path / "in.npz"), "-i", on[0], "-a", on[1], "--json"]
+    found = json.loads(CliRunner().invoke(build(), words).output)
+    assert (found["exact"], found["result"]) == ("0x1p+0", "0x1p+0")

@@ -10,10 +10,11 @@ import pytest
 
 import gpuemu
 from gpuemu.backends import host
-from gpuemu.difftest import runner, shrink, subjects
+from gpuemu.difftest import catalogue, runner, shrink, subjects
 from gpuemu.difftest.campaign import engine
 from gpuemu.difftest.campaign.engine import Outcome
 from gpuemu.difftest.cases import Plan, from_json, plan
+from gpuemu.difftest.subject import SubjectKeepsDying
 from gpuemu.difftest.subjects import Subject, SubjectFailed, SubjectHung
 
 RIGHT = subjects.load("numpy")
@@ -129,6 +130,25 @@ def test_a_subject_that_hangs_is_asked_once_a_batch() -> None:
     assert len(asked) == 1 and not any(o.answered for o in found)
     assert found[-1].failure is not None
     assert found[-1].failure.text() == "not asked again: ran longer than 1 s"
+
+
+@pytest.mark.parametrize("deaths", [1, 2, 5, 16])
+@pytest.mark.parametrize("i", [gpuemu.instruction(*ROWS[0]), catalogue.find("tfma_fp16", "pto")])
+def test_a_subject_that_keeps_dying_is_asked_no_more(i: Any, deaths: int) -> None:
+    asked = []
+
+    def dies(i: Any, operands: Any, m: Any) -> Any:
+        asked.append(m)
+        raise SubjectFailed("died") if len(asked) < deaths else SubjectKeepsDying("died again")
+
+    p = plan(i, 1)
+    found = p.run(engine.pieces(p, range(60)), Subject("dies", dies), RIGHT)
+    assert len(asked) == deaths and not any(o.answered for o in found)
+    assert sum(o.failed_cases for o in found) == 60
+    texts = {o.failure.text() for o in found if o.failure}
+    assert texts <= {"died", "died again", "not asked again: died again"}
+    small = shrink.shrink(p.case(0), Subject("dies", dies), RIGHT)
+    assert small is not None and not small.words
 
 
 @pytest.mark.skipif(not host.available(), reason=host.why_unavailable() or "host build")

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import gpuemu
-from gpuemu.difftest import cases, shrink, subjects
+from gpuemu.difftest import cases, processes, shrink, subjects
+from gpuemu.difftest.subject import SubjectKeepsDying
 from gpuemu.difftest.subjects import SubjectFailed, SubjectHung
 from gpuemu.errors import BadValue
 from gpuemu.mfma import modifiers
@@ -52,6 +53,35 @@ def test_what_went_wrong_is_said_and_the_next_batch_answered(name: str, message:
         assert message in str(raised.value) and str(raised.value).startswith(f"bad_subjects:{name}")
     if name not in ("raises", "floats", "nothing"):
         assert not subject(ROW, GOOD, PLAIN).any()
+
+
+def test_a_subject_that_keeps_dying_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "DEATHS", 2)
+    subject = load("leaves")
+
+    def given_up() -> bool:
+        with pytest.raises(SubjectFailed) as raised:
+            subject(ROW, BAD, PLAIN)
+        assert str(raised.value).endswith(("code 3", "code 3, 2 times in a row"))
+        return isinstance(raised.value, SubjectKeepsDying)
+
+    assert not given_up()
+    subject(ROW, GOOD, PLAIN)
+    assert [given_up() for _ in range(3)] == [False, True, False]
+
+
+def test_a_program_that_keeps_dying_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "DEATHS", 2)
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\nexit 3\n")
+    program.chmod(0o755)
+    subject = subjects.load(str(program))
+    with pytest.raises(SubjectFailed, match=r"standard error$"):
+        subject(ROW, GOOD, PLAIN)
+    with pytest.raises(SubjectKeepsDying, match="2 times in a row"):
+        subject(ROW, GOOD, PLAIN)
 
 
 @pytest.mark.parametrize("name", ["hangs", "hangs_with_a_child"])

@@ -93,7 +93,11 @@ DAMAGE = [
     (lambda f: f.update(version=True), "version: True"),
     (lambda f: f.update(origin="rumour"), "legal: silicon, model, user"),
     (lambda f: f.pop("groups"), "groups: None"),
+    (lambda f: f.update(groups=[]), "groups is empty; legal: at least one"),
+    (lambda f: f.update(extra=1), "the file: field 'extra'; legal: format, version"),
     (lambda f: f["groups"].append(3), "groups[1] is a int"),
+    (lambda f: f["groups"][0].update(cases=[]), "groups[0].cases is empty; legal: at least one"),
+    (lambda f: f["groups"][0].update(foo=2), "groups[0]: field 'foo'; legal: instruction, arch"),
     (lambda f: f["groups"][0].update(arch="gfx1"), "arch='gfx1'"),
     (lambda f: f["groups"][0].update(instruction="v_nope"), "v_nope"),
     (lambda f: f["groups"][0].update(modifiers={"cbsz": 9}), "cbsz=9"),
@@ -129,7 +133,10 @@ def test_sound_json_is_loaded(tmp_path: Path) -> None:
 def test_damaged_npz(tmp_path: Path) -> None:
     path = tmp_path / "v.npz"
     one = group(*GROUPS[0][:2])
-    header = np.array(json.dumps(facts() | facts()["groups"][0]))
+    right = facts() | facts()["groups"][0]
+    del right["groups"], right["cases"]
+    header = np.array(json.dumps(right))
+    more = np.array(json.dumps(right | {"foo": 2}))
     arrays = {**one.operands, "d": one.d}
     for wrong, message in (
         (arrays, "'header' is missing"),
@@ -138,7 +145,9 @@ def test_damaged_npz(tmp_path: Path) -> None:
         ({**one.operands, "header": header}, "legal: a, b, c, d"),
         ({**arrays, "a": one.operands["a"].astype(np.int64), "header": header}, "a: int64"),
         ({**arrays, "a": one.operands["a"][:2], "header": header}, "a has 2 cases, d has 3"),
-        ({**arrays, "a": np.array([{}], object), "header": header}, "allow_pickle"),
+        ({**{name: x[:0] for name, x in arrays.items()}, "header": header}, "d has 0 cases"),
+        ({**arrays, "header": more}, "header: field 'foo'; legal: format"),
+        ({**arrays, "a": np.array([{}], object), "header": header}, "holds Python objects"),
     ):
         np.savez(path, **wrong)
         with pytest.raises(BadFile, match=message):

@@ -103,7 +103,7 @@ def test_command_prints_json_and_draws(tmp_path: Path) -> None:
         (["a.npy"], BadValue, "legal: both files, or neither"),
         (["none.npy", "none.npy"], BadFile, "none.npy"),
         (["--plot", "p.foo"], BadValue, "p.foo is no name of a picture; legal endings: "),
-        (["--plot", "none/p.png"], BadFile, "there is no folder none"),
+        (["--plot", "none/p.png"], BadFile, "there is no folder "),
         (["--normal", "3,4"], BadValue, "normal='3,4'"),
         (["--bits", "a"], BadValue, "bits='a'"),
         (["--dtype", "float16"], BadValue, "dtype='float16'"),

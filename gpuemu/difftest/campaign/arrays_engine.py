@@ -146,15 +146,13 @@ class _Call:
             try:
                 for name, x in self.subject(self.operation, part, self.m).items():
                     found[name][self.spans[n]] = x
-            except SubjectHung as error:
-                self.hung = str(error)
-                return found, unanswered | self._all(n, self.hung)
             except SubjectFailed as error:
-                at, message = first_without_answer(
-                    self.operation, self.m, part, self.subject, error
-                )
+                at, why = first_without_answer(self.operation, self.m, part, self.subject, error)
                 case = self.plan.case(int(piece.numbers[at]))
-                unanswered[n] = Failure(case, message=message)
+                unanswered[n] = Failure(case, message=str(why))
+                if isinstance(why, SubjectHung):
+                    self.hung = str(why)
+                    return found, unanswered | self._all(n + 1, f"not asked again: {why}")
         return found, unanswered
 
     def _outcome(

@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Any
 
 from ...errors import BadFile, BadValue
-from ..cases import Plan, plan
+from ..cases import MOST, Plan, plan
 from ..catalogue import choose, operation_of
 from ..files import check_fields, json_object
 from . import engine
@@ -89,6 +89,15 @@ class Campaign:
             Where a pattern fits nothing, or a class has no such name.
         """
         return _plans(self)
+
+    def beside(self, reference: str) -> dict[str, Any]:
+        """Return what a replay line says beside its case, compared with a reference."""
+        found: dict[str, Any] = {"subject": self.subject, "reference": reference}
+        if self.nan != "any":
+            found["nan"] = self.nan
+        if self.timeout is not None:
+            found["timeout"] = self.timeout
+        return found
 
     def to_json(self) -> str:
         """Return the campaign as JSON."""
@@ -180,7 +189,7 @@ def shares(campaign: Campaign) -> list[int]:
     """Return how many cases each instruction gets, at least one."""
     count = len(campaign.plans())
     if not campaign.cases:
-        return [1 << 62] * count
+        return [MOST] * count
     share, rest = divmod(campaign.cases, count)
     return [max(1, share + (n < rest)) for n in range(count)]
 

@@ -62,12 +62,11 @@ def _record(batch: Batch, number: int, outcome: Outcome, spent: float) -> Record
     campaign, i, piece = batch.campaign, batch.plan.instruction, outcome.piece
     count, what, replay = len(piece.numbers), "", ""
     if outcome.failure:
-        names = {"subject": campaign.subject, "reference": campaign.reference}
         what = outcome.failure.text()
         if outcome.oracle_only:
-            names["reference"] = "numpy"
             what += f" (of the NumPy oracle; {campaign.reference} has the subject's bits)"
-        replay = outcome.failure.case.to_json(**names)
+        against = "numpy" if outcome.oracle_only else campaign.reference
+        replay = outcome.failure.case.to_json(**campaign.beside(against))
     verdict = "equal" if outcome.failure is None else "differ" if outcome.answered else "failed"
     return Record(
         chunk=number,
@@ -131,7 +130,7 @@ def smaller(campaign: Campaign, row: Row) -> Record | None:
     small = shrink.shrink(row.case, tested, against, nan=campaign.nan)
     if small is None:
         return None
-    return replace(row.first, small=small.to_json(subject=campaign.subject, reference=row.against))
+    return replace(row.first, small=small.to_json(**campaign.beside(row.against)))
 
 
 __all__ = ["MapBatches", "drive", "run_batch", "side", "smaller"]

@@ -217,13 +217,13 @@ class _Group:
             part = self._part(self.spans[n])
             try:
                 got[self.spans[n]] = self.subject(self.instruction, part, m)
-            except SubjectHung as error:
-                self._all_unanswered(members[position:], str(error))
-                return str(error)
             except SubjectFailed as error:
-                at, message = first_without_answer(self.instruction, m, part, self.subject, error)
+                at, why = first_without_answer(self.instruction, m, part, self.subject, error)
                 case = self.plan.case(int(self.pieces[n].numbers[at]))
-                self.unanswered[n] = Failure(case, message=message)
+                self.unanswered[n] = Failure(case, message=str(why))
+                if isinstance(why, SubjectHung):
+                    self._all_unanswered(members[position + 1 :], f"not asked again: {why}")
+                    return str(why)
         return ""
 
 

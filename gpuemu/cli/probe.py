@@ -48,18 +48,20 @@ def probe(
     out.print(f"{subject} on the shape of {i.mnemonic} ({i.arch})", style="bold")
     made = table("", "")
     made.show_header = False
-    made.add_row("products of a link", str(found.group))
-    made.add_row("links, by k", "; ".join(integers(link) for link in found.links))
+    made.add_row("products of a link", str(found.group or "unknown"))
+    made.add_row("links, by k", "; ".join(map(integers, found.links)) or "unknown")
     made.add_row("order of links", found.order)
     for name in ("product", "accumulator"):
-        bits, rounding = (getattr(found, f"{name}_{what}") for what in ("bits", "rounding"))
-        text = (
-            "all that the formats can ask for" if bits is None else f"{bits}, the rest: {rounding}"
+        bits, rounding, note = (
+            getattr(found, f"{name}_{what}") for what in ("bits", "rounding", "note")
         )
+        text = note if bits is None else f"{bits}, the rest: {rounding or 'not asked'}"
         made.add_row(f"{name} bits kept", text)
     if found.cut_together:
         made.add_row("products cut together, by k", integers(found.cut_together))
-    made.add_row("result rounding", found.output_rounding)
+    unseen = "unknown: too few bits are kept to show it, or no rule fits"
+    rounding = found.output_rounding
+    made.add_row("result rounding", unseen if rounding == "unknown" else rounding)
     for what in ("inputs", "accumulator", "outputs"):
         value = getattr(found, f"flush_{what}")
         made.add_row(

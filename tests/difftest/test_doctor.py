@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import gpuemu
+from gpuemu.cli import build
 from gpuemu.difftest.doctor import Diagnosis, Problem, diagnose
 from gpuemu.difftest.doctor.problem import bits_of_result
+from gpuemu.errors import BadShape
 from gpuemu.mfma import modifiers
 
 Array = np.ndarray[Any, Any]
@@ -22,6 +26,7 @@ FOUR = ("v_mfma_f32_4x4x4_16b_f16", "gfx942")
 FP8 = ("v_mfma_f32_16x16x32_fp8_fp8", "gfx942")
 I8 = ("v_mfma_i32_16x16x32_i8", "gfx942")
 F64 = ("v_mfma_f64_4x4x4_4b_f64", "gfx942")
+F64_WIDE = ("v_mfma_f64_16x16x4_f64", "gfx942")
 BF16 = ("v_mfma_f32_16x16x8bf16", "gfx90a")
 SPARSE = ("v_smfmac_f32_16x16x32_f16", "gfx942")
 SCALED = ("v_mfma_scale_f32_16x16x128_f8f6f4", "gfx950")
@@ -156,6 +161,22 @@ def lane_missing(bench: Bench) -> Array:
     return from_image(bench, words)
 
 
+def upper_lanes_hold_c(bench: Bench) -> Array:
+    words = image(bench)
+    words[..., 32:] = bench.images["c"][..., 32:]
+    return from_image(bench, words)
+
+
+def every_second(bench: Bench) -> Array:
+    A = bench.A.copy()
+    A[..., 1::2] = 0
+    return bench.matrices(A=A)
+
+
+def c_moved(bench: Bench, order: Any, axis: int) -> Array:
+    return bench.run(images={"c": np.ascontiguousarray(bench.images["c"].take(order, axis))})
+
+
 def tiny(bench: Bench) -> Array:
     scale = np.float32(2.0**-127)
     bench.C = (bench.C * scale).astype(np.float32)
@@ -185,6 +206,9 @@ FAULTS: list[tuple[str, tuple[str, str], Callable[[Bench], Array], dict[str, Any
     ),
     ("byte_order", F16, lambda b: np.ascontiguousarray(b.D).byteswap(), {}),
     ("halves_swapped", F64, lambda b: from_image(b, image(b)[:, [1, 0]]), {}),
+    ("registers_reversed", F64_WIDE, lambda b: from_image(b, image(b)[:, ::-1]), {}),
+    ("registers_reversed", F64_WIDE, lambda b: from_image(b, image(b)[:, ::-1]), {"seed": 1}),
+    ("registers_swapped", F64_WIDE, lambda b: from_image(b, image(b)[:, np.arange(8) ^ 6]), {}),
     ("negated", F16, lambda b: -b.D, {}),
     ("bf16_truncated", F16, lambda b: (b.D.view(np.uint32) & 0xFFFF0000).view(np.float32), {}),
     ("f16_rounded", F16, lambda b: b.D.astype(np.float16).astype(np.float32), {}),
@@ -193,6 +217,16 @@ FAULTS: list[tuple[str, tuple[str, str], Callable[[Bench], Array], dict[str, Any
     ("c_ignored", F16, lambda b: b.matrices(C=np.zeros_like(b.C)), {}),
     ("stale_accumulator", F16, lambda b: b.matrices(C=b.D), {}),
     ("stale_accumulator", F16, before, {"cases": 4}),
+    ("c_lanes", F16, lambda b: c_moved(b, np.arange(64) ^ 32, 2), {}),
+    ("c_registers", F16, lambda b: c_moved(b, np.arange(4)[::-1], 1), {}),
+    ("c_registers", F64_WIDE, lambda b: c_moved(b, np.arange(8) ^ 6, 1), {}),
+    ("c_rows", F16, lambda b: b.matrices(C=np.roll(b.C, 3, -2)), {}),
+    ("c_columns", I8, lambda b: b.matrices(C=b.C[..., ::-1]), {}),
+    ("c_added_twice", F16, lambda b: b.matrices(C=b.C * 2), {}),
+    ("c_added_twice", F16, lambda b: b.D + b.C, {}),
+    ("c_added_twice", I8, lambda b: b.D + b.C, {}),
+    ("product_missing", F16, lambda b: b.C, {}),
+    ("lanes_missing", F16, upper_lanes_hold_c, {}),
     ("c_transposed", F16, lambda b: b.matrices(C=b.C.swapaxes(-1, -2)), {}),
     ("a_transposed", F16, lambda b: b.matrices(A=b.A.swapaxes(-1, -2)), {}),
     ("b_transposed", F16, lambda b: b.matrices(B=b.B.swapaxes(-1, -2)), {}),
@@ -204,6 +238,9 @@ FAULTS: list[tuple[str, tuple[str, str], Callable[[Bench], Array], dict[str, Any
     ),
     ("a_block_broadcast", FOUR, lambda b: b.matrices(A=np.repeat(b.A[:, 3:4], 16, axis=1)), {}),
     ("k_dropped", F16, dropped, {}),
+    ("k_dropped", F16, every_second, {}),
+    ("a_rows", F16, lambda b: b.matrices(A=np.roll(b.A, 1, -2)), {}),
+    ("b_columns", F16, lambda b: b.matrices(B=b.B[..., ::-1]), {}),
     ("k_permuted", F16, lambda b: b.matrices(A=b.A[..., np.arange(16) ^ 2]), {}),
     ("a_lanes", F16, lambda b: b.run(images={"a": b.images["a"][..., np.arange(64) ^ 1]}), {}),
     ("b_lanes", F16, lambda b: b.run(images={"b": np.roll(b.images["b"], -1, -1)}), {}),
@@ -260,6 +297,17 @@ def test_a_planted_fault_is_named(
     assert answer.sentence.endswith(".")
 
 
+@pytest.mark.parametrize(
+    ("matrix", "lane"), [("a", 1), ("a", 16), ("a", 32), ("b", 16), ("c", 1), ("c", 16), ("c", 32)]
+)
+def test_names_of_one_rearrangement_share_no_confidence(matrix: str, lane: int) -> None:
+    bench = Bench(F16)
+    lanes = np.ascontiguousarray(bench.images[matrix][..., np.arange(64) ^ lane])
+    answer = bench.ask(bench.run(images={matrix: lanes}))
+    assert f"{matrix}_lanes" in (answer.name, *answer.also)
+    assert answer.confidence == 1.0
+
+
 def test_at_least_25_kinds() -> None:
     assert len({name for name, _, _, _ in FAULTS}) >= 25
 
@@ -275,6 +323,8 @@ def test_sentences_say_what_exactly() -> None:
         "row n holds row n % 4 * 4 + n // 4"
         in bench.ask(rows_interleaved(bench), inputs=False).sentence
     )
+    assert "k % 2 = 1 are left out" in bench.ask(every_second(bench)).sentence
+    assert "of D still hold C: not written" in bench.ask(upper_lanes_hold_c(bench)).sentence
     many = Bench(F16, cases=4, spread=6)
     assert "cdna2_f16" in many.ask(many.run(model="cdna2_f16")).sentence
 
@@ -297,3 +347,39 @@ def test_one_wrong_element_is_not_explained_away() -> None:
     answer = bench.ask(got)
     assert answer.name == "unknown"
     assert "all in row 3, all in column 4" in answer.sentence
+
+
+@pytest.mark.parametrize("row", [F16, F64_WIDE])
+def test_the_distance_is_counted_in_units_of_the_last_place(row: tuple[str, str]) -> None:
+    bench = Bench(row)
+    sentence = bench.ask(np.nextafter(bench.D, bench.D.dtype.type(np.inf)), inputs=False).sentence
+    assert "by 1 to 1 units in the last place" in sentence
+    zero = bench.D.dtype.type(0)
+    across = np.where(bench.D > 0, np.nextafter(zero, zero - 1), bench.D)
+    bench.D = np.where(bench.D > 0, np.nextafter(zero, zero + 1), bench.D)
+    assert "by 2 to 2 units in the last place" in bench.ask(across, inputs=False).sentence
+
+
+def test_a_nan_is_no_distance_away() -> None:
+    bench = Bench(F16)
+    got = bench.D.copy()
+    got[0, 0, 3, 4] = np.nan
+    sentence = bench.ask(got, inputs=False).sentence
+    assert "1 of them by a NaN" in sentence and "units in the last place" not in sentence
+    got[0, 0, 5, 6] = np.nextafter(got[0, 0, 5, 6], np.float32(np.inf))
+    assert "by 1 to 1 units in the last place" in bench.ask(got, inputs=False).sentence
+
+
+def test_a_d_without_cases_is_refused(tmp_path: Path) -> None:
+    i = gpuemu.instruction(*F16)
+    empty = np.zeros((0, 1, 16, 16), np.float32)
+    with pytest.raises(
+        BadShape, match=r"D has shape \(0, 1, 16, 16\), no case; legal: one or more"
+    ):
+        bits_of_result(i, empty, "D")
+    path = tmp_path / "empty.npy"
+    np.save(path, empty)
+    result = CliRunner().invoke(
+        build(), ["diagnose", str(path), str(path), "-i", F16[0], "-a", F16[1]]
+    )
+    assert result.exit_code == 2 and "no case" in result.output

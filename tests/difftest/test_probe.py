@@ -27,6 +27,8 @@ OWN = [
     ("v_mfma_f32_16x16x16_bf16", "gfx942"),
     ("v_mfma_f32_16x16x8_xf32", "gfx942"),
     ("v_mfma_f32_16x16x32_fp8_fp8", "gfx942"),
+    ("v_mfma_f32_16x16x32_bf8_fp8", "gfx942"),
+    ("v_mfma_f32_16x16x32_fp8_bf8", "gfx950"),
     ("v_mfma_f32_16x16x32_f16", "gfx950"),
 ]
 F16 = gpuemu.instruction("v_mfma_f32_16x16x16_f16", "gfx942")

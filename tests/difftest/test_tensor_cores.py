@@ -45,6 +45,10 @@ MODELS = {
     "f8e5m2": "tensor_core_sm90_fp8",
     "f64": "fma_f64",
 }
+NARROW: dict[str, dict[str, Any]] = {
+    "tensor_core_sm89_fp8": {"group": 16, "order": "ascending"},
+    "tensor_core_sm90_fp8_wgmma": {"group": 32, "order": "none"},
+}
 
 
 def nvrtc_missing() -> str:
@@ -77,8 +81,23 @@ def test_published_models_give_their_parameters_back(name: str) -> None:
 def test_ampere_is_told_from_hopper(name: str) -> None:
     i = tensor_cores.KINDS[name].instruction()
     found = probe.probe(model_subject(KNOWN["tensor_core_sm80"]), i)
-    assert (found.group, found.product_bits) == (i.K // 2, 24)
+    assert (found.group, found.product_bits, found.output_rounding) == (i.K // 2, 24, "zero")
     assert found.exact_models == ("tensor_core_sm80",)
+
+
+@pytest.mark.parametrize("kind", ["f8e4m3fn", "f8e5m2"])
+@pytest.mark.parametrize("name", NARROW)
+def test_thirteen_bits_of_8_bit_floats(name: str, kind: str) -> None:
+    found = probe.probe(model_subject(KNOWN[name]), tensor_cores.KINDS[kind].instruction())
+    assert {field: getattr(found, field) for field in NARROW[name]} == NARROW[name]
+    assert (found.product_bits, found.product_rounding) == (13, "zero")
+    assert (found.accumulator_bits, found.accumulator_rounding) == (13, "zero")
+    assert found.output_rounding == "zero"
+    assert found.exact_models == (name,)
+
+
+def test_every_model_is_recovered() -> None:
+    assert set(KNOWN) == {*MODELS.values(), *NARROW, "tensor_core_sm80"} - {"fma_f64"}
 
 
 @pytest.mark.skipif(bool(nvrtc_missing()), reason=nvrtc_missing() or "NVRTC is there")

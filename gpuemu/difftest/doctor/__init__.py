@@ -57,10 +57,10 @@ def diagnose(problem: Problem) -> Diagnosis:
     found = list(_explaining(problem))
     if not found:
         return Diagnosis("unknown", f"Unknown: {outputs.where_wrong(problem)}", 0.0, wrong, size)
-    best, share = max(found, key=lambda item: item[1])
+    share = max(share for _, share in found)
     equal = [hypothesis for hypothesis, other in found if other == share]
     best = equal[0]
-    also = tuple(hypothesis.name for hypothesis in equal[1:])
+    also = tuple(dict.fromkeys(other.name for other in equal if other.name != best.name))
     # Several names for one and the same rearrangement do not make it less sure.
     rivals = {hypothesis.family for hypothesis in equal}
     confidence = share * min(1.0, wrong / FEW) / len(rivals)

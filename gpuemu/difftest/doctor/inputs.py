@@ -9,13 +9,20 @@ import numpy as np
 
 from ...mfma.modifiers import Modifiers
 from ..cases import sweep
-from . import arithmetic
+from . import arithmetic, moves, outputs
 from .computing import Candidates, compute, format_of, packed, unpacked
-from .problem import Hypothesis, Problem
+from .problem import Array, Hypothesis, Problem, same_nan
 
-# To pair the columns of A with other rows of B is one fault, whatever it is blamed on.
-PAIRING = ("k_permuted", "a_registers", "b_registers", "a_packing", "b_packing", "a_byte_order")
-FAMILIES = dict.fromkeys((*PAIRING, "b_byte_order"), "pairing")
+# To pair the columns of A with other rows of B is one fault, whatever it is blamed on; so is C in
+# another order.
+SAME = {
+    "pairing": (
+        *("k_permuted", "a_lanes", "b_lanes", "a_registers", "b_registers", "a_rows", "b_columns"),
+        *("a_packing", "b_packing", "a_byte_order", "b_byte_order"),
+    ),
+    "c_moved": ("c_lanes", "c_registers", "c_rows", "c_columns", "c_transposed"),
+}
+FAMILIES = {name: family for family, names in SAME.items() for name in names}
 
 
 def hypotheses(p: Problem) -> Iterator[Hypothesis]:
@@ -25,8 +32,8 @@ def hypotheses(p: Problem) -> Iterator[Hypothesis]:
     for source in (
         _accumulator,
         _operands,
-        _columns,
-        _lanes,
+        _left_out,
+        moves.moved,
         _packing,
         _modifiers,
         arithmetic.reinterpreted,
@@ -47,6 +54,14 @@ def _accumulator(p: Problem) -> Candidates:
         "The accumulator is stale: the result was accumulated once more (C was D).",
         compute(p, packed(p, "C", p.want)),
     )
+    C = unpacked(p, "C")
+    yield "product_missing", "D is C: no product was added.", same_nan(p.instruction, C)
+    yield from outputs.unwritten(p, p.instruction.pack("D", C), "still hold C")
+    for text, d in (
+        ("C is doubled", compute(p, packed(p, "C", _sum(p, C, C)))),
+        ("it is added to the result once more", _sum(p, p.want, C)),
+    ):
+        yield "c_added_twice", f"C is added twice: {text}.", d
     if len(c) > 1:
         before = np.concatenate([c[:1], p.instruction.pack("D", p.want)[:-1]])
         yield (
@@ -55,7 +70,6 @@ def _accumulator(p: Problem) -> Candidates:
             compute(p, {"c": before}),
         )
     fmt = format_of(p, "C")
-    C = unpacked(p, "C")
     if p.instruction.M == p.instruction.N:
         yield "c_transposed", "C is transposed.", compute(p, packed(p, "C", C.swapaxes(-1, -2)))
     if fmt.is_float:
@@ -85,48 +99,27 @@ def _operands(p: Problem) -> Candidates:
                 yield f"{name}_block_broadcast", sentence, compute(p, packed(p, matrix, same))
 
 
-def _columns(p: Problem) -> Candidates:
-    """Products that are left out, or that pair other columns of A with rows of B."""
+def _left_out(p: Problem) -> Candidates:
+    """Products that are left out: a run of k, or every second or fourth."""
     A = unpacked(p, "A")
     K = A.shape[-1]
-    size = K // 2
-    while size >= 1:
-        for first in range(0, K, size):
-            less = A.copy()
-            less[..., first : first + size] = 0
-            sentence = f"Products k={first}..{first + size - 1} are left out."
-            yield "k_dropped", sentence, compute(p, packed(p, "A", less))
-        size //= 2
-    orders = {f"k ^ {n}": np.arange(K) ^ n for n in (1, 2, 4, 8, 16) if n < K}
-    orders |= {f"(k + {n}) % {K}": (np.arange(K) + n) % K for n in range(1, K) if n & (n - 1) == 0}
-    orders |= {f"{K - 1} - k": np.arange(K)[::-1]}
-    for text, order in orders.items():
-        sentence = f"Column k of A meets row {text} of B."
-        yield "k_permuted", sentence, compute(p, packed(p, "A", A[..., order]))
+    sizes = [K >> n for n in range(1, K.bit_length())]
+    runs = [(n, n + size) for size in sizes for n in range(0, K, size)]
+    parts = {f"k={a}..{b - 1}" if b - a > 1 else f"k={a}": slice(a, b) for a, b in runs}
+    parts |= {f"k % {n} = {a}": slice(a, K, n) for n in (2, 4) if n < K for a in range(n)}
+    for text, part in parts.items():
+        less = A.copy()
+        less[..., part] = 0
+        sentence = f"Products {text} are left out."
+        yield "k_dropped", sentence, compute(p, packed(p, "A", less))
 
 
-def _lanes(p: Problem) -> Candidates:
-    """Registers of A or B read from other lanes, or in another order."""
-    lane = np.arange(64)
-    orders = {f"l ^ {n}": lane ^ n for n in (1, 2, 4, 8, 16, 32)}
-    orders |= {f"(l + {n}) % 64": (lane + n) % 64 for n in (1, 4, 8, 16, 32, 48, 63)}
-    orders |= {"63 - l": lane[::-1]}
-    for name in ("a", "b"):
-        image = p.operands[name]
-        for text, order in orders.items():
-            sentence = f"Lane l of {name.upper()} reads lane {text}."
-            yield f"{name}_lanes", sentence, compute(p, {name: image[..., order]})
-        vgprs = image.shape[1]
-        for shift in range(1, vgprs):
-            for text, order in (
-                (f"v ^ {shift}", np.arange(vgprs) ^ shift),
-                (f"(v + {shift}) % {vgprs}", (np.arange(vgprs) + shift) % vgprs),
-            ):
-                if order.max() < vgprs:
-                    sentence = (
-                        f"Register v of {name.upper()} holds what belongs into register {text}."
-                    )
-                    yield f"{name}_registers", sentence, compute(p, {name: image[:, order]})
+def _sum(p: Problem, X: Array, Y: Array) -> Array:
+    """Return the bits of a sum of two matrices of D's format, rounded once or wrapped."""
+    fmt = p.instruction.operand_format("D")
+    with np.errstate(all="ignore"):
+        total = np.ascontiguousarray(X).view(fmt.dtype) + np.ascontiguousarray(Y).view(fmt.dtype)
+    return same_nan(p.instruction, total.view(fmt.storage))
 
 
 def _packing(p: Problem) -> Candidates:

@@ -62,9 +62,10 @@ def _registers(p: Problem) -> Iterator[Hypothesis]:
             matrix_of(i, image_of(i, p.want, output_layout=other), **layout),
             "move",
         )
-    wide = 2 if i.formats["D"] == "f64" else 1
-    for noun, axis in (("lane", 2), ("register", 1)):
-        step = wide if noun == "register" else 1
+    tried = [("lane", 2, 1), ("register", 1, 1)]
+    if i.formats["D"] == "f64":
+        tried.append(("register pair", 1, 2))  # two equal halves are found in pairs alone
+    for noun, axis, step in tried:
         order = _order(_units(got, axis, step), _units(want, axis, step))
         if order is not None:
             places = np.concatenate([np.arange(step) + step * at for at in order])
@@ -87,8 +88,8 @@ def _axes(p: Problem) -> Iterator[Hypothesis]:
 
 
 def _order(got: Array, want: Array) -> list[int] | None:
-    """Return, for each slice of `got`, the slice of `want` that it equals; None where one equals
-    none.
+    """Return, for each slice of `got`, the slice of `want` that it equals, nearly at least; None
+    where one equals none.
 
     Slices that are right count as where they belong; nearly all must be distinct to say anything.
     """
@@ -101,8 +102,11 @@ def _order(got: Array, want: Array) -> list[int] | None:
     for n, row in enumerate(got):
         key = row.tobytes()
         found = n if key == want[n].tobytes() else known.get(key)
-        if found is None:
-            return None
+        if found is None:  # words of a NaN are not what they were
+            equal = (want == row).mean(axis=1)
+            found = int(equal.argmax())
+            if equal[found] < 0.9:
+                return None
         order.append(found)
     if order == list(range(len(order))):
         return None
@@ -113,7 +117,8 @@ def _order(got: Array, want: Array) -> list[int] | None:
 
 def _moved(noun: str, order: list[int], predicted: Array) -> Hypothesis:
     kind, text = describe(order, noun)
-    return Hypothesis(f"{noun}s_{kind}", f"{noun.capitalize()}s of D: {text}.", predicted, "move")
+    name = f"{noun}s_{kind}".replace(" ", "_")
+    return Hypothesis(name, f"{noun.capitalize()}s of D: {text}.", predicted, "move")
 
 
 def describe(order: list[int], noun: str) -> tuple[str, str]:
@@ -159,7 +164,7 @@ def _bits(p: Problem) -> Iterator[Hypothesis]:
     half = fmt.bits // 2
     turned = want >> want.dtype.type(half) | want << want.dtype.type(half)
     yield Hypothesis(
-        "halves_swapped", f"The {half}-bit halves of every element are swapped.", turned, "bits"
+        "halves_swapped", f"The {half}-bit halves of every element are swapped.", turned, "move"
     )
     if not fmt.is_float:
         signed = np.ascontiguousarray(want).view(np.int32)
@@ -214,24 +219,29 @@ def _narrowed(i: Instruction, want: Array) -> Iterator[Hypothesis]:
 
 
 def _places(p: Problem) -> Iterator[Hypothesis]:
-    """Parts that were not written: a zero, or an earlier value, where nothing else is wrong."""
+    """Parts that were not written: zero where nothing else is wrong."""
+    nothing = np.zeros_like(image_of(p.instruction, p.want))
+    for name, sentence, predicted in unwritten(p, nothing, "are zero"):
+        yield Hypothesis(name, sentence, predicted, "missing")
+
+
+def unwritten(p: Problem, before: Array, text: str) -> Iterator[tuple[str, str, Array]]:
+    """Yield lanes or registers of D that hold what an image (n, vgprs, 64) does, the rest being
+    right.
+    """
     i = p.instruction
     got, want = image_of(i, p.got), image_of(i, p.want)
     for noun, axis in (("lane", 2), ("register", 1)):
         others = tuple(n for n in range(3) if n != axis)
         bad = (got != want).any(axis=others)
-        zero = (got == 0).all(axis=others)
-        missing = np.flatnonzero(bad & zero)
-        if 0 < len(missing) < len(bad) and not (bad & ~zero).any():
-            blank = want.copy()
-            blank[(slice(None),) * axis + (missing,)] = 0
-            text = _few(missing)
-            yield Hypothesis(
-                f"{noun}s_missing",
-                f"{noun.capitalize()}s {text} of D are zero: not written.",
-                matrix_of(i, blank),
-                "missing",
-            )
+        old = (got == before).all(axis=others)
+        missing = np.flatnonzero(bad & old)
+        if 0 < len(missing) < len(bad) and not (bad & ~old).any():
+            places = (slice(None),) * axis + (missing,)
+            left = want.copy()
+            left[places] = before[places]
+            sentence = f"{noun.capitalize()}s {_few(missing)} of D {text}: not written."
+            yield f"{noun}s_missing", sentence, matrix_of(i, left)
 
 
 def _few(numbers: Array) -> str:
@@ -251,13 +261,19 @@ def where_wrong(p: Problem) -> str:
             )
     fmt = p.instruction.operand_format("D")
     if fmt.is_float:
-        steps = np.abs(_ordered(p.got, fmt.bits)[bad] - _ordered(p.want, fmt.bits)[bad])
+        nan = (1 << fmt.bits - 1) - 1
+        numbers = bad & (p.got != nan) & (p.want != nan)
+        if (bad & ~numbers).any():
+            parts.append(f"{int((bad & ~numbers).sum())} of them by a NaN")
+        got, want = (_ordered(x[numbers], fmt.bits) for x in (p.got, p.want))
+        steps = np.maximum(got, want) - np.minimum(got, want)
+    if fmt.is_float and steps.size:
         parts.append(f"by {int(steps.min())} to {int(steps.max())} units in the last place")
     return ", ".join(parts) + "; no known fault explains it."
 
 
 def _ordered(bits: Array, width: int) -> Array:
-    """Return float bits as integers in the order of their values."""
+    """Return float bits as unsigned integers in the order of their values, the zeros equal."""
     sign = bits.dtype.type(1 << (width - 1))
-    size = (bits & ~sign).astype(np.float64)
-    return np.asarray(np.where(bits & sign, -size, size))
+    size = bits & ~sign
+    return np.asarray(np.where(bits & sign, sign - size, sign + size))

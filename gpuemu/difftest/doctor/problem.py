@@ -96,6 +96,8 @@ def bits_of_result(i: Instruction, D: Array, name: str) -> Array:
         if blocks > 1:
             raise BadShape(f"{name} has shape {D.shape}; {i.mnemonic} has {blocks} blocks")
         bits = bits[..., None, :, :]
+    if not bits.size:
+        raise BadShape(f"{name} has shape {D.shape}, no case; legal: one or more")
     return same_nan(i, bits.reshape(-1, blocks, M, N))
 
 

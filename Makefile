@@ -5,6 +5,11 @@ BIN := $(VENV)/bin
 # CuPy comes along where an NVIDIA driver is present.
 GPU_EXTRA := $(shell command -v nvidia-smi >/dev/null 2>&1 && echo ",cuda13")
 
+# With extras. uv takes a quarter of pip's time; where it cannot, pip installs.
+install = $(BIN)/uv pip install --quiet --python $(BIN)/python -e ".[$(1)]" || \
+	$(BIN)/python -m pip install --quiet -e ".[$(1)]"
+COMMA := ,
+
 .PHONY: demo test lint format bench guard coverage docs site wheel clean
 
 # Without a compiler and a GPU there is nothing to compare the oracle with.
@@ -61,10 +66,10 @@ clean:
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --no-compile -e ".[plot$(GPU_EXTRA)]"
+	-$(BIN)/python -m pip install --quiet --upgrade pip uv
+	$(call install,plot$(GPU_EXTRA))
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --no-compile -e ".[dev,nvrtc$(GPU_EXTRA)]"
+	$(call install,dev$(COMMA)nvrtc$(GPU_EXTRA))
 	touch $@

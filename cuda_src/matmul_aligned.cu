@@ -135,9 +135,9 @@ constexpr Config LINK = one_link(CONFIG);
 
 // A chunk of one output by the plain dot.
 COLD u32 plain_chunk(const Problem& p, const MatmulPointers& in, i64 batch, i64 row, i64 column,
-                     i64 first, u32 d) {
+                     i64 first, int count, u32 d) {
   auto scale = [](int) { return 0; };
-  ROLLED for (int k = 0; k < CHUNK; k += CONFIG.group) {
+  ROLLED for (int k = 0; k < count; k += CONFIG.group) {
     auto fetch = [&](int t, Item& x, Item& y) {
       x = decode(CONFIG.a, (u32)code_of_a(CONFIG, p, in, batch, row, first + k + t), false);
       y = decode(CONFIG.b, (u32)code_of_b(CONFIG, p, in, batch, first + k + t, column), false);
@@ -171,19 +171,21 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     special |= prepare_task(task[n], run[n], buffer[0]);
   }
   bool plain = __syncthreads_or(special || lost);
+  const i64 end = p.steps(CONFIG) * CONFIG.k;
   int current = 0;
 #pragma unroll 1
-  for (i64 first = 0; first < p.k; first += CHUNK, current ^= 1) {
+  for (i64 first = 0; first < end; first += CHUNK, current ^= 1) {
     const i64 next = first + CHUNK;
+    const int count = products_of_chunk<CONFIG.k, CHUNK>(end - first);
     UNROLL for (int n = 0; n < ROUNDS; ++n) fetch_task(task[n], p, in, at, next, run[n]);
     if (!plain) {
 #pragma unroll 1
-      for (int k = 0; k < CHUNK; k += CONFIG.group) link(buffer[current], k, ty, tx, c);
+      for (int k = 0; k < count; k += CONFIG.group) link(buffer[current], k, ty, tx, c);
     } else {
       UNROLL for (int i = 0; i < 4; ++i) UNROLL for (int j = 0; j < 4; ++j) {
         const i64 row = at.row + row_of(ty, i), column = at.column + row_of(tx, j);
         const u32 d =
-            plain_chunk(p, in, at.batch, row, column, first, float_to_bits((float)c[i][j]));
+            plain_chunk(p, in, at.batch, row, column, first, count, float_to_bits((float)c[i][j]));
         lost |= !is_finite32(d);
         c[i][j] = bits_to_float(d);
       }

@@ -175,9 +175,9 @@ constexpr Config LINK = one_link(CONFIG);
 
 // A chunk of one output by the plain dot.
 COLD u32 plain_chunk(const Problem& p, const MatmulPointers& in, i64 batch, i64 row, i64 column,
-                     i64 first, u32 d) {
+                     i64 first, int count, u32 d) {
   auto scale = [](int) { return 0; };
-  ROLLED for (int start = 0; start < CHUNK; start += CONFIG.group) {
+  ROLLED for (int start = 0; start < count; start += CONFIG.group) {
     auto fetch = [&](int t, Item& x, Item& y) {
       const i64 k = first + start + t;
       const bool inside = row < p.m && k < p.k / 2;
@@ -219,21 +219,23 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     special |= prepare_task(task[n], run[n], buffer[0]);
   }
   bool plain = __syncthreads_or(special || lost);
+  const i64 end = p.steps(CONFIG) * CONFIG.products;
   int current = 0;
 #pragma unroll 1
-  for (i64 first = 0; 2 * first < p.k; first += CHUNK, current ^= 1) {
+  for (i64 first = 0; first < end; first += CHUNK, current ^= 1) {
     const i64 next = first + CHUNK;
+    const int count = products_of_chunk<CONFIG.products, CHUNK>(end - first);
     UNROLL for (int n = 0; n < ROUNDS; ++n) if (works(n))
         fetch_task(task[n], p, in, at, next, run[n]);
     if (!plain) {
 #pragma unroll 1
-      for (int k = 0; k < CHUNK; k += CONFIG.group) UNROLL
+      for (int k = 0; k < count; k += CONFIG.group) UNROLL
       for (int i = 0; i < PER_THREAD; ++i) link(buffer[current], k, ty + SIDE * i, tx, c[i]);
     } else {
       UNROLL for (int i = 0; i < PER_THREAD; ++i) UNROLL for (int n = 0; n < COLUMNS; ++n) {
         const i64 row = at.row + ty + SIDE * i, column = at.column + row_of(tx, n);
         const u32 d =
-            plain_chunk(p, in, at.batch, row, column, first, float_to_bits((float)c[i][n]));
+            plain_chunk(p, in, at.batch, row, column, first, count, float_to_bits((float)c[i][n]));
         lost |= !is_finite32(d);
         c[i][n] = bits_to_float(d);
       }

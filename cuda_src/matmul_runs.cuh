@@ -11,6 +11,13 @@ const int RUN = 8;
 // The bits that a code takes in memory.
 HD constexpr int stored_bits(int bits) { return bits <= 8 ? 8 : bits; }
 
+// How many of a chunk's products a chain of instructions of OWN products each still has, with
+// `left` to come: zeros beyond them would be links that turn -0 into +0.
+template <int OWN, int MOST>
+__device__ __forceinline__ int products_of_chunk(i64 left) {
+  return OWN % MOST == 0 ? MOST : (int)min_of((i64)MOST, left);
+}
+
 struct Raw {
   u32 codes[RUN];  // where packed, as they lie in memory: unpacking would wait for them
   bool packed;

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import TileAllocationFault
+from ..errors import BadType, TileAllocationFault
 from .numeric import DataType
 
 Array = np.ndarray[Any, Any]
@@ -48,6 +48,22 @@ def register_name(index: int) -> str:
 def participates(mask: int, pe: int) -> bool:
     """Tell whether a PE takes part under a PE_MASK, whose highest bit is PE0."""
     return bool(mask >> (PES - 1 - pe) & 1)
+
+
+def is_whole(value: Any) -> bool:
+    """Tell whether a value is an integer, Python's or NumPy's; a truth value is none."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def whole_pair(valid: Any, legal: str) -> tuple[int, int]:
+    """Return ValidRow and ValidCol as plain integers; raise `BadType` for anything else.
+
+    >>> whole_pair([np.int64(3), 5], "(1, 1) to (8, 8)")
+    (3, 5)
+    """
+    if not isinstance(valid, (tuple, list)) or len(valid) != 2 or not all(map(is_whole, valid)):
+        raise BadType(f"valid={valid!r}; legal: {legal}, two integers")
+    return int(valid[0]), int(valid[1])
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from .. import dispatch
 from ..backends import arrays
 from ..errors import BadShape, BadType, BadValue, Mismatch
 from . import device, oracle
-from .descriptor import FULL_MASK, PES, participates
+from .descriptor import FULL_MASK, PES, participates, whole_pair
 from .machine import element_bits
 from .numeric import NAN_CORNERS, DataType, PadValue, data_type, flag_names, pad_value
 from .operations import DTYPE_SETS, Operation, operation
@@ -39,8 +39,8 @@ def _operand(source: Any, dtype: DataType, name: str) -> Any:
             )
         bits = bits.view(dtype.storage)
     else:
-        plain = isinstance(source, (int, Sequence)) and not isinstance(source, (str, bytes))
-        bits = element_bits(source if plain else arrays.to_numpy(source, name), dtype, name)
+        plain = source if _is_plain(source) else arrays.to_numpy(source, name)
+        bits = element_bits(plain, dtype, name)
     unused = dtype.storage.type((1 << dtype.unused_bits) - 1)
     if dtype.unused_bits and bool((bits & unused).any()):
         raise BadValue(
@@ -48,6 +48,16 @@ def _operand(source: Any, dtype: DataType, name: str) -> Any:
             f"be zero"
         )
     return bits
+
+
+def _is_plain(source: Any) -> bool:
+    """Tell whether an operand is a number or a nested sequence of them rather than an array."""
+    return isinstance(source, (int, Sequence)) and not isinstance(source, (str, bytes))
+
+
+def _template(source: Any, bits: Any) -> Any:
+    """Return what results are to be like: the caller's array, or the bits of plain numbers."""
+    return bits if _is_plain(source) else source
 
 
 def _operands(row: Operation, dtype: DataType, sources: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -177,9 +187,7 @@ def elements(
         lambda got, want, where: _compare(row, found, flat, nan_corner, got, want, where),
         tuple(sources),
     )
-    bits = bits.reshape(shape)
-    plain = isinstance(sources[0], (int, Sequence))
-    return arrays.like(bits, given[0] if plain else sources[0]), flags
+    return arrays.like(bits.reshape(shape), _template(sources[0], given[0])), flags
 
 
 def fma(
@@ -294,7 +302,7 @@ def tiles(
     shape = tile_shape(given[0].shape, found, valid, pad_value(pad), mask)
     batch = tuple(array.reshape(-1, *array.shape[-3:]) for array in given)
     bits, defined, flags = run_tiles(row, found, batch, shape, backend, nan_corner, tuple(sources))
-    template, extent = sources[0], given[0].shape
+    template, extent = _template(sources[0], given[0]), given[0].shape
     return Batch(
         arrays.like(bits.reshape(extent), template),
         arrays.like(defined.reshape(extent), template),
@@ -316,9 +324,10 @@ def tile_shape(
         raise BadShape(
             f"tiles of {rows} x {columns} {dtype.name}; legal: powers of two, 128 bytes or more"
         )
-    valid = valid or (rows, columns)
+    legal = f"(1, 1) to ({rows}, {columns})"
+    valid = (rows, columns) if valid is None else whole_pair(valid, legal)
     if not (1 <= valid[0] <= rows and 1 <= valid[1] <= columns):
-        raise BadShape(f"valid={valid}; legal: (1, 1) to ({rows}, {columns})")
+        raise BadShape(f"valid={valid}; legal: {legal}")
     if not isinstance(mask, int) or not 0 <= mask <= FULL_MASK:
         raise BadValue(f"mask={mask!r}; legal: 0b0000 to 0b1111, the highest bit PE0")
     selected = (

@@ -197,12 +197,16 @@ class Core:
 
         Raises
         ------
+        BadType, BadValue
+            For a register outside 0 to 63, or another number of sources than the operation reads.
         TileLegalityFault
             Where a source is not allocated, not defined, or does not match the destination.
         """
         row, target = operation(name), self.machine.tile(destination)
         if len(sources) != row.sources:
             raise BadValue(f"{name} with {len(sources)} sources; legal: {row.sources}")
+        destination = self.machine.check_index(destination)
+        sources = tuple(map(self.machine.check_index, sources))
         if target.descriptor.dtype.name not in row.types(self.rules.dtype_set):
             raise TileLegalityFault(f"{name}: DataType {target.descriptor.dtype.name} [{TYPES}]")
         found = []

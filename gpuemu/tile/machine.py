@@ -19,9 +19,11 @@ from .descriptor import (
     SIZE_CODES,
     Descriptor,
     Tile,
+    is_whole,
     participates,
     register_name,
     size_bytes,
+    whole_pair,
 )
 from .numeric import DataType, data_type
 
@@ -57,7 +59,7 @@ class Machine:
         BadValue
             For an index outside 0 to 63, or a register that is not allocated.
         """
-        self._check_index(index)
+        index = self.check_index(index)
         if index not in self.registers:
             allocated = ", ".join(map(register_name, sorted(self.registers))) or "none"
             raise BadValue(
@@ -151,7 +153,7 @@ class Machine:
         TileAllocationFault
             Where shape or capacity cannot be represented; nothing has changed then.
         """
-        self._check_index(index)
+        index = self.check_index(index)
         row = data_type(dtype)
         bits = element_bits(array, row, "array")
         if bits.ndim not in (2, 3) or (bits.ndim == 3 and bits.shape[0] != self.fragments):
@@ -163,14 +165,14 @@ class Machine:
             raise BadValue(f"mask={mask!r}; legal: 0b0001 to 0b1111, the highest bit PE0")
         if layout not in LAYOUTS:
             raise BadValue(f"layout={layout!r}; legal: {', '.join(LAYOUTS)}")
-        extent_rows, extent_columns = bits.shape[-2:]
+        extent_rows, extent_columns = extents = bits.shape[-2:]
+        if valid is not None:
+            extents = whole_pair(valid, "ValidRow and ValidCol, 1 or more")
         columns = columns or 1 << max(extent_columns - 1, 0).bit_length()
         capacity = capacity or _smallest_capacity(extent_rows, columns, row)
         if capacity not in map(size_bytes, SIZE_CODES):
             raise BadValue(f"capacity={capacity} bytes; legal: a power of two from 128 to 65536")
-        descriptor = Descriptor.derive(
-            row, capacity, columns, valid or (extent_rows, extent_columns), layout
-        )
+        descriptor = Descriptor.derive(row, capacity, columns, extents, layout)
         if extent_rows > descriptor.rows or extent_columns > columns:
             raise BadShape(
                 f"array of {extent_rows} x {extent_columns} in a tile of {descriptor.shape}"
@@ -200,13 +202,15 @@ class Machine:
         return state.digest()
 
     @staticmethod
-    def _check_index(index: int) -> None:
-        if isinstance(index, bool) or not isinstance(index, int):
+    def check_index(index: int) -> int:
+        """Return a register's index as a plain integer; raise `BadType` or `BadValue`."""
+        if not is_whole(index):
             raise BadType(f"register {index!r}; legal: an integer from 0 to {REGISTERS - 1}")
         if not 0 <= index < REGISTERS:
             raise BadValue(
                 f"register {index}; legal: 0 to {REGISTERS - 1} (T 0.., U 16.., M 32.., N 48..)"
             )
+        return int(index)
 
 
 def _smallest_capacity(rows: int, columns: int, dtype: DataType) -> int:
@@ -228,6 +232,8 @@ def element_bits(array: Any, dtype: DataType, name: str) -> Array:
         For an integer outside 0 to 2^bits - 1.
     """
     items = np.asarray(array)
+    if not items.dtype.isnative:
+        items = items.astype(items.dtype.newbyteorder("="))
     if items.dtype == dtype.storage:
         return items
     if items.dtype == dtype.dtype or (

@@ -251,5 +251,5 @@ def tiles(
         parts = tuple(source[:, fragment, :rows, :cols] for source in sources)
         bits[:, fragment, :rows, :cols], raised = elements(operation, dtype, parts, nan_corner)
         defined[:, fragment, :rows, :cols] = True
-        flags |= np.bitwise_or.reduce(raised.reshape(shape[0], -1), axis=1)
+        flags |= np.bitwise_or.reduce(raised, axis=(1, 2))
     return bits, defined, flags

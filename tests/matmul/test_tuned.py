@@ -9,7 +9,7 @@ import pytest
 
 import gpuemu
 from gpuemu.mfma import matmul_device, matmul_oracle, matmul_tuned
-from gpuemu.mfma.matmul_device import Matrices
+from gpuemu.mfma.matmul_device import Chain, Matrices
 
 from . import simulator
 from .operands import KINDS, accumulators, bits, chain_of, columns_dense, places
@@ -116,6 +116,66 @@ def test_no_links_beyond_the_padded_k() -> None:
     args = [matmul_device.problem(x, D), matmul_device.pointers(x, D)]
     simulator.launch(tuned.source, tuned.name, tuned.defines, 1, matmul_tuned.THREADS, args)
     assert np.array_equal(D, C)
+
+
+UNDERFLOWS = (
+    ("v_mfma_f32_32x32x8_bf16", "gfx942"),
+    ("v_mfma_f32_4x4x4_16b_bf16", "gfx942"),
+    ("v_mfma_f32_32x32x4_xf32", "gfx942"),
+    ("v_mfma_f32_16x16x32_bf16", "gfx950"),
+    ("v_smfmac_f32_32x32x16_bf16", "gfx942"),
+)
+
+
+def underflowing(chain: Chain, K: int) -> Matrices:
+    """Return operands whose sums are -0 in their last link, or in their first, where links of zeros
+    follow and make it +0.
+    """
+    i = chain.instruction
+    stored = K // 2 if i.sparse else K
+    A, B = np.zeros((1, 2, stored), np.float32), np.full((1, K, 1), 2.0**-75, np.float32)
+    A[0, 0, -1] = A[0, 1, 0] = -(2.0**-76)
+    codes = (
+        np.ascontiguousarray(x.astype(fmt.dtype)).view(fmt.storage)
+        for x, fmt in ((A, i.operand_format("A")), (B, i.operand_format("B")))
+    )
+    chosen = np.tile(np.array([0, 1], np.uint8), (1, 2, stored // 2)) if i.sparse else None
+    return Matrices(*codes, np.zeros((1, 2, 1), np.uint32), chosen)
+
+
+@pytest.mark.parametrize(("mnemonic", "arch"), UNDERFLOWS)
+def test_no_links_beyond_the_chain(mnemonic: str, arch: str) -> None:
+    chain = chain_of(gpuemu.instruction(mnemonic, arch))
+    i, tuned = chain.instruction, matmul_tuned.plan(chain)
+    assert tuned is not None
+    for K in (i.K // 2, i.K, 3 * i.K):
+        x = underflowing(chain, K)
+        D = np.ones_like(x.c)
+        args = [matmul_device.problem(x, D), matmul_device.pointers(x, D)]
+        simulator.launch(tuned.source, tuned.name, tuned.defines, 1, matmul_tuned.THREADS, args)
+        want = matmul_oracle.chain(i, chain.model, chain.modifiers, x.a, x.b, x.c, x.chosen)
+        assert want[0, 0, 0] == 1 << 31 or K < i.K
+        assert np.array_equal(D, want), K
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("mnemonic", "arch"), UNDERFLOWS)
+def test_no_links_beyond_the_chain_on_cuda(mnemonic: str, arch: str) -> None:
+    import cupy
+
+    chain = chain_of(gpuemu.instruction(mnemonic, arch))
+    for K in (chain.instruction.K // 2, chain.instruction.K, 3 * chain.instruction.K):
+        x = underflowing(chain, K)
+        given = Matrices(
+            *(None if m is None else cupy.asarray(m) for m in (x.a, x.b, x.c, x.chosen))
+        )
+        want = matmul_oracle.chain(
+            chain.instruction, chain.model, chain.modifiers, x.a, x.b, x.c, x.chosen
+        )
+        for tuned in (True, False):
+            got = cupy.ones((1, 2, 1), np.uint32)
+            matmul_device.run_cuda(chain, given, got, tuned=tuned)
+            assert np.array_equal(got.get(), want), tuned
 
 
 def test_what_has_no_tuned_kernel() -> None:

@@ -92,6 +92,9 @@ def test_writes_are_checked() -> None:
         core.write(0, ones, "FP16", columns=4, valid=(1, 1))
     with pytest.raises(TileAllocationFault, match="ValidRow=9"):
         core.write(0, ones, "FP16", valid=(9, 8))
+    for valid in ((1.5, 8), (True, 8), (1,), (), 2):
+        with pytest.raises(BadType, match=r"valid=.*; legal: .*two integers"):
+            core.write(0, ones, "FP16", valid=valid)
     with pytest.raises(BadValue, match="T#1 is not allocated; allocated: none"):
         core.tile(0)
     with pytest.raises(BadValue, match="U#3 is not allocated"):
@@ -245,6 +248,9 @@ def test_operate_is_checked() -> None:
         core.operate("TFMA", 1, 1, 1, 1)
     with pytest.raises(TileLegalityFault, match=r"dtype=U64|rows="):
         core.operate("TADD", 0, 0, 1)
+    for index, error in ((99, BadValue), (-1, BadValue), ("0", BadType), (True, BadType)):
+        with pytest.raises(error, match=f"register {index!r}; legal: .*0 to 63"):
+            core.operate("TFMA", 0, 0, index, 0)  # type: ignore[arg-type]
     with pytest.raises(BadValue, match="TFMA with 2 sources; legal: 3"):
         core.operate("TFMA", 0, 0, 0)
     with pytest.raises(BadValue, match="pad value 'inf'"):

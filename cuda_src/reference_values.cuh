@@ -46,14 +46,14 @@ HD int emin_of(const Format& f) { return 1 - (int)f.bias; }
 HD double decode(const Format& f, u64 code, bool flush) {
   if (f.bits == 64) return bits_to_double(code);
   if (f.exponent_bits == 0) return (double)(i8)code;
+  const u64 sign = 1ull << (f.bits - 1), whole = code & (2 * sign - 1);
+  if (f.nan == NAN_NEGATIVE_ZERO && whole == sign) return not_a_number();
+  if (f.nan == NAN_ALL_ONES && (whole & (sign - 1)) == sign - 1) return not_a_number();
   code = code >> f.cut << f.cut;
   const bool negative = code >> (f.bits - 1) & 1;
   const int top = (1 << f.exponent_bits) - 1;
   const int field = (int)(code >> f.mantissa_bits) & top;
   const u64 fraction = code & ((1ull << f.mantissa_bits) - 1);
-  const u64 ones = (1ull << f.mantissa_bits) - 1;
-  if (f.nan == NAN_NEGATIVE_ZERO && negative && field == 0 && fraction == 0) return not_a_number();
-  if (f.nan == NAN_ALL_ONES && field == top && fraction == ones) return not_a_number();
   if (f.nan == NAN_IEEE && field == top && fraction != 0) return not_a_number();
   if (f.infinities && field == top && fraction == 0) return with_sign(infinity(), negative);
   const double significand = (double)(fraction + (field ? 1ull << f.mantissa_bits : 0));

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import BadType
+from ..errors import BadType, BadValue
 
 
 @cache
@@ -82,17 +82,30 @@ def to_numpy(array: Any, name: str = "array") -> np.ndarray[Any, Any]:
 
 
 def to_cupy(array: Any, name: str = "array") -> Any:
-    """Return an array as CuPy on the current device; dtypes that it lacks travel as their bits."""
+    """Return an array as CuPy on the current device; dtypes that it lacks travel as their bits.
+
+    Raises
+    ------
+    BadType
+        For what is no array.
+    BadValue
+        For an array of another device: kernels run on the current one.
+    """
     import cupy
 
     if isinstance(array, cupy.ndarray):
-        return array
-    if on_cuda(array):
-        if kind(array) == "torch":
-            array, _ = _torch_bits(array)
-        return cupy.asarray(array)
-    host = to_numpy(array, name)
-    return cupy.asarray(as_unsigned(host))
+        found = array
+    elif on_cuda(array):
+        found = cupy.asarray(_torch_bits(array)[0] if kind(array) == "torch" else array)
+    else:
+        return cupy.asarray(as_unsigned(to_numpy(array, name)))
+    there, here = found.device.id, cupy.cuda.Device().id
+    if there != here:
+        raise BadValue(
+            f"{name} lies on CUDA device {there}, the current one is {here}; legal: arrays of the "
+            f"current device: call inside `with cupy.cuda.Device({there}):`"
+        )
+    return found
 
 
 def as_unsigned(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -105,6 +105,8 @@ def matmul(
     if C is None and beta not in (0, 1):
         raise BadValue(f"beta={beta!r} without C; legal: beta=1 or 0, or C")
     _check_split(split_k)
+    if devices is not None:  # which share host arrays, of whichever device they come from
+        given = {n: None if x is None else arrays.to_numpy(x, n) for n, x in given.items()}
     operands = _operands(chain, given, bits)
     lead = _check_shapes(chain, operands)
     product = Product(chain, epilogue, split_k, lead)
@@ -159,26 +161,39 @@ def _format_code(field: str, code: int | None, x: Any, matrix: str) -> int:
 
 def _epilogue(chain: Chain, alpha: float, beta: float, output: str | None) -> Epilogue:
     accumulator = chain.instruction.formats["D"]
-    for name, value in (("alpha", alpha), ("beta", beta)):
-        if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)):
-            raise BadType(
-                f"{name}={value!r} is a {type(value).__name__}; legal: a number that binary32 holds"
-            )
-        if float(value) == float(value) and float(np.float32(value)) != float(value):
-            raise BadValue(
-                f"{name}={value!r} is no binary32 number; nearest: {float(np.float32(value))!r}"
-            )
-    if output is not None and output not in OUTPUTS:
+    factors = _binary32("alpha", alpha), _binary32("beta", beta)
+    if output is not None and not (isinstance(output, str) and output in OUTPUTS):
         raise BadValue(
             f"output={output!r}; legal: {', '.join(OUTPUTS)}, or None for the accumulator's format"
         )
-    made = Epilogue(accumulator, float(alpha), float(beta), output)
+    made = Epilogue(accumulator, *factors, output)
     if accumulator != "f32" and (made.scales or output):
         raise BadValue(
             f"alpha={alpha}, beta={beta}, output={output!r} want an f32 accumulator; "
             f"{chain.instruction.mnemonic} has {accumulator}"
         )
     return made
+
+
+def _binary32(name: str, value: Any) -> float:
+    """Return a factor; raise where binary32 does not hold it."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)):
+        raise BadType(
+            f"{name}={value!r} is a {type(value).__name__}; legal: a number that binary32 holds"
+        )
+    largest = float(np.finfo(np.float32).max)
+    legal = f"legal: a magnitude of at most {largest!r}, or an infinity"
+    exact = int(value) if isinstance(value, np.integer) else value
+    try:
+        with np.errstate(over="ignore"):
+            nearest = float(np.float32(value))
+    except OverflowError:
+        raise BadValue(f"{name} is an int of {int(value).bit_length()} bits; {legal}") from None
+    if exact == nearest or np.isnan(nearest):
+        return nearest
+    if np.isinf(nearest):
+        raise BadValue(f"{name}={value!r} is no binary32 number; {legal}")
+    raise BadValue(f"{name}={value!r} is no binary32 number; nearest: {nearest!r}")
 
 
 def _check_split(split_k: int) -> None:

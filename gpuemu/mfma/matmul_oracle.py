@@ -48,6 +48,8 @@ def chain(
         The place, 0 to 3, of every stored item in its group of four dense columns.
     scales : two uint8 arrays (batch, M, K/32) and (batch, K/32, N), optional
     """
+    if C.size == 0:
+        return C
     steps = -(-B.shape[1] // instruction.K)
     A = pad(A, 2, steps * instruction.products)
     B = pad(B, 1, steps * instruction.K)
@@ -64,7 +66,7 @@ def chain(
             np.pad(scales[1], ((0, 0), (0, missing), (0, 0)), constant_values=127),
         )
     D = np.empty_like(C)
-    rows = max(1, CHUNK // max(1, C.shape[0] * C.shape[2]))
+    rows = max(1, CHUNK // (C.shape[0] * C.shape[2]))
     for first in range(0, C.shape[1], rows):
         part = slice(first, first + rows)
         D[:, part] = _rows(

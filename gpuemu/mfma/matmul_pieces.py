@@ -56,8 +56,9 @@ def plan(batches: int, m: int, n: int, cost: Cost, budget: int, least: int = 1) 
     >>> [(p.rows, p.columns) for p in plan(1, 300, 64, Cost(8, 8, 4), 1 << 30, 2)]
     [(slice(0, 256, None), slice(0, 64, None)), (slice(256, 300, None), slice(0, 64, None))]
     """
+    if 0 in (batches, m, n):
+        return []
     rows, columns = m, n
-
     while cost.of(rows, columns) > budget and (rows, columns) != (1, 1):
         if rows * cost.row >= columns * cost.column and rows > 1:
             rows = _half(rows)

@@ -35,11 +35,12 @@ def compressed(chain: Chain, x: Matrices) -> Matrices:
 
 def _compress(chain: Chain, items: Any) -> tuple[Any, Any]:
     fmt = chain.instruction.operand_format("A")
-    groups = items.reshape(*items.shape[:-1], -1, sparse.GROUP)
+    *lead, k = items.shape
+    groups = items.reshape(*lead, k // sparse.GROUP, sparse.GROUP)
     rank = sparse._is_zero(groups, fmt).astype(np.int8) + (groups == 0)
     sparse._check_structure(chain.instruction, rank[:, None])
     columns = np.sort(np.argsort(rank, axis=-1, kind="stable")[..., :2], axis=-1)
-    stored: Any = np.take_along_axis(groups, columns, axis=-1).reshape(*items.shape[:-1], -1)
+    stored: Any = np.take_along_axis(groups, columns, axis=-1).reshape(*lead, k // 2)
     return stored, columns.astype(np.uint8).reshape(stored.shape)
 
 

@@ -82,7 +82,7 @@ def _constants(name: str, value: Any, length: int) -> tuple[int, ...]:
 
 
 def _choice(name: str, value: Any, legal: tuple[str, ...]) -> str:
-    if value not in legal:
+    if not isinstance(value, str) or value not in legal:
         raise BadValue(f"{name}={value!r}; legal: {', '.join(legal)}")
     return str(value)
 

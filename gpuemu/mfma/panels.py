@@ -15,7 +15,7 @@ import numpy as np
 
 from ..backends import arrays, cuda
 from ..errors import BadType, BadValue
-from .matmul_compute import Product, compute, flattened, scratch
+from .matmul_compute import Product, compute, flattened, needed_bytes, scratch
 from .matmul_pieces import Cost, Piece, cut, plan
 
 WORKERS = 2  # of a device
@@ -46,7 +46,13 @@ def check_devices(devices: Sequence[int]) -> list[int]:
 def run(
     product: Product, operands: dict[str, Any], backend: str, devices: Sequence[int] | None
 ) -> Any:
-    """Return the product as a NumPy array, computed in panels on one or more devices."""
+    """Return the product of NumPy arrays as one, computed in panels on one or more devices."""
+    if devices is None and backend == "check":
+        raise BadValue(
+            f"the matrices take {needed_bytes(product, operands)} bytes, which do not fit into the "
+            "device's free memory; legal with backend 'check': fewer rows or columns a call; "
+            "backend 'cuda' computes it in panels"
+        )
     if backend != "cuda":
         raise BadValue(f"devices={devices} with backend {backend!r}; legal: backend 'cuda'")
     cuda.require()
@@ -54,8 +60,7 @@ def run(
 
     numbers = [int(cupy.cuda.runtime.getDevice())] if devices is None else check_devices(devices)
     flat: dict[str, Any] = {
-        n: None if x is None else flattened(arrays.to_numpy(x), product.lead)
-        for n, x in operands.items()
+        n: None if x is None else flattened(x, product.lead) for n, x in operands.items()
     }
     m, k, n = flat["A"].shape[1], flat["A"].shape[2], flat["B"].shape[2]
     result = np.empty((flat["A"].shape[0], m, n), product.result_dtype)

@@ -37,8 +37,8 @@ def key(
     )
     if not plain or switches[-1] not in ("auto", "cuda"):
         return None
-    places = tuple((x.dtype, x.shape, x.strides) for x in operands)
-    return instruction, constants, switches, model, places, a.device.id, device.current()
+    places = tuple((x.dtype, x.shape, x.strides, x.device.id) for x in operands)
+    return instruction, constants, switches, model, places, device.current()
 
 
 def remember(key: tuple[Any, ...], made: Call, operands: Operands, lead: tuple[int, ...]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import ml_dtypes
@@ -45,3 +47,33 @@ def test_a_foreign_array_is_known_by_its_module() -> None:
     tensor = type("Tensor", (), {"__module__": "torch"})()
     assert arrays.kind(tensor) == "torch"
     assert arrays.kind(np.float32(1)) == "numpy"
+
+
+class OnDevice:
+    """What stands for an array of a CUDA device."""
+
+    def __init__(self, device: int) -> None:
+        self.device = SimpleNamespace(id=device)
+        self.__cuda_array_interface__: dict[str, Any] = {}
+
+
+class Foreign(OnDevice):
+    """The same of another library than CuPy."""
+
+
+@pytest.mark.parametrize("kind", [OnDevice, Foreign])
+def test_arrays_of_another_device_are_refused(
+    monkeypatch: pytest.MonkeyPatch, kind: type[OnDevice]
+) -> None:
+    cupy: Any = ModuleType("cupy")
+    cupy.ndarray, cupy.asarray = OnDevice, lambda x: OnDevice(x.device.id)
+    cupy.cuda = SimpleNamespace(Device=lambda: SimpleNamespace(id=1))
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    monkeypatch.setattr(OnDevice, "__module__", "cupy")
+    assert arrays.to_cupy(kind(1), "matrix A").device.id == 1
+    message = (
+        r"matrix A lies on CUDA device 0, the current one is 1; legal: arrays of the current "
+        r"device: call inside `with cupy.cuda.Device\(0\):`"
+    )
+    with pytest.raises(errors.BadValue, match=message):
+        arrays.to_cupy(kind(0), "matrix A")

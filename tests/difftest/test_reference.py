@@ -89,6 +89,8 @@ CHANGES += [
     (ALIGNED, {"algorithm": "fma", "flush_outputs": True, "flush_inputs": True}),
     (("v_mfma_f32_16x16x8_xf32", "gfx942"), {"algorithm": "exact", "input_bits": None}),
     (("v_smfmac_f32_16x16x32_f16", "gfx942"), {"dense_grouping": True, "interleave": 2}),
+    (("v_mfma_f32_16x16x32_fp8_bf8", "gfx942"), {"input_bits": 1}),
+    (("v_mfma_f32_16x16x32_fp8_bf8", "gfx950"), {"input_bits": 1}),
 ]
 
 

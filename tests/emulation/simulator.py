@@ -29,7 +29,9 @@ SHIM = Path(__file__).with_name("cuda_on_threads.h")
 
 
 class FakeArray(np.ndarray):
-    """A NumPy array with CuPy's `.data.ptr`."""
+    """A NumPy array with CuPy's `.data.ptr` and `.device.id`."""
+
+    device: Any = types.SimpleNamespace(id=0)
 
     @property
     def data(self) -> Any:  # type: ignore[override]

@@ -32,6 +32,8 @@ SHARED = 64 * 1024
 class Array:
     """What stands for `cupy.ndarray`: memory that NumPy does not take for its own."""
 
+    device = SimpleNamespace(id=0)
+
     def __init__(self, memory: Any) -> None:
         self.memory = memory
         for name in ("shape", "strides", "ndim", "dtype", "itemsize", "flags"):

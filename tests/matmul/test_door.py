@@ -140,6 +140,35 @@ def test_empty(backend: str) -> None:
     assert np.array_equal(got, C)
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    ("i", "model"),
+    [(F16, None), (F16, "cdna1_f16"), (F16, "fma_f32"), (SPARSE, None), (F64, None), (I8, None)],
+    ids=lambda x: getattr(x, "mnemonic", x),
+)
+def test_results_without_outputs(i: gpuemu.Instruction, model: str | None, backend: str) -> None:
+    for a, b in (
+        ((3, 40), (40, 0)),
+        ((0, 40), (40, 3)),
+        ((0, 5, 40), (40, 3)),
+        ((5, 40), (2, 0, 40, 3)),
+        ((0, 0), (0, 0)),
+    ):
+        A = np.zeros(a, i.operand_format("A").dtype)
+        B = np.zeros(b, i.operand_format("B").dtype)
+        got = matmul(A, B, instruction=i, model=model, split_k=2, backend=backend)
+        assert got.shape == np.matmul(A, B).shape and got.size == 0
+
+
+def test_no_outputs_of_large_operands() -> None:
+    """Over 1 GiB a product is made in pieces."""
+    A = np.broadcast_to(np.float16(0), (0, 1 << 20))
+    B = np.broadcast_to(np.float16(0), (1 << 20, 1024))
+    assert matmul(A, B, instruction=F16, backend="host").shape == (0, 1024)
+    for shape in ((0, 3, 3), (2, 0, 3), (2, 3, 0)):
+        assert plan(*shape, Cost(1000, 1000, 12), 500) == []
+
+
 @pytest.mark.parametrize(
     ("change", "error", "text"),
     [
@@ -154,8 +183,14 @@ def test_empty(backend: str) -> None:
         ({"split_k": 2.0}, errors.BadType, "split_k"),
         ({"alpha": 0.1}, errors.BadValue, "no binary32 number"),
         ({"alpha": "1"}, errors.BadType, "alpha"),
+        ({"alpha": 10**5000}, errors.BadValue, "alpha.* magnitude .* 3.4028234663852886e"),
+        ({"alpha": -(2**200)}, errors.BadValue, "alpha.* magnitude .* 3.4028234663852886e"),
+        ({"beta": 2.0**200}, errors.BadValue, "beta.* magnitude .* 3.4028234663852886e"),
+        ({"alpha": 2**53 + 1}, errors.BadValue, "no binary32 number; nearest: 9007199254740992.0"),
         ({"beta": 2.0}, errors.BadValue, "beta=2.0 without C; legal: beta=1 or 0"),
         ({"output": "f8"}, errors.BadValue, "legal: f16, bf16"),
+        ({"output": ["f16"]}, errors.BadValue, r"output=\['f16'\]; legal: f16, bf16"),
+        ({"output": np.array(["f16", "f8"])}, errors.BadValue, "legal: f16, bf16"),
         ({"cbsz": 1}, errors.BadValue, "f8f6f4"),
         ({"scale_a": np.zeros((4, 1), np.uint8)}, errors.BadType, "takes no scales"),
         ({"backend": "rocm"}, errors.BadValue, "backend"),

@@ -98,6 +98,48 @@ def test_every_code_decodes_in_an_instruction(
     assert same.all()
 
 
+def cut_value(fmt: formats.Format, code: int, input_bits: int) -> float:
+    """Return what a multiplier that reads so many mantissa bits sees of a code."""
+    kind, cut = fmt.classify(code), max(fmt.mantissa_bits - input_bits, 0)
+    sign_bit = 1 << (fmt.bits - 1)
+    sign = -1.0 if code & sign_bit else 1.0
+    magnitude = (code & (sign_bit - 1)) >> cut << cut
+    if fmt.nan == "ieee":  # there a NaN may lose the bits that tell it from an infinity
+        kind = fmt.classify(magnitude)
+    if kind != "finite":
+        return np.nan if kind == "nan" else sign * np.inf
+    return sign * float(fmt.value(magnitude))
+
+
+@pytest.mark.parametrize("input_bits", [0, 1, 2, 3])
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
+@pytest.mark.parametrize("name", ["fp8", "bf8"])
+def test_every_code_cut_to_the_multipliers_bits(name: str, arch: str, input_bits: int) -> None:
+    """Alone in its row, a code comes out of D; filling its row, even its zeros keep their sign."""
+    i = gpuemu.instruction(f"v_mfma_f32_16x16x32_{name}_{name}", arch)
+    fmt = i.operand_format("A")
+    codes = all_codes(fmt).reshape(16, 16)
+    one = int(np.ones(1, fmt.dtype).view(np.uint8)[0])
+    alone = np.zeros((16, 1, 16, 32), np.uint8)
+    alone[:, 0, :, 5] = codes
+    full = np.broadcast_to(codes[:, None, :, None], alone.shape)
+    B = np.full((1, 32, 16), one, np.uint8)
+    C = np.full((1, 16, 16), -0.0, np.float32)
+    want = np.array([cut_value(fmt, c, input_bits) for c in codes.ravel().tolist()], np.float32)
+    for model in (
+        gpuemu.Model("cut", "aligned", group=16, input_bits=input_bits),
+        gpuemu.Model("cut", "pairwise", group=4, input_bits=input_bits),
+        gpuemu.Model("cut", "fma", input_bits=input_bits),
+        gpuemu.Model("cut", "exact", group=16, input_bits=input_bits),
+    ):
+        for A in (alone, full):
+            D = {b: i(A, B, C, bits=True, backend=b, model=model) for b in ("numpy", "host")}
+            got = {b: d.view(np.uint32) for b, d in D.items()}
+            assert np.array_equal(got["numpy"], got["host"]), model.algorithm
+            if A is alone:
+                assert np.array_equal(D["numpy"][:, 0, :, 0].ravel(), want, equal_nan=True)
+
+
 def test_e8m0_scales_decode_in_an_instruction() -> None:
     i = gpuemu.instruction("v_mfma_scale_f32_16x16x128_f8f6f4", "gfx950")
     codes = np.arange(256, dtype=np.uint8).reshape(16, 1, 16, 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import numpy as np
 import pytest
 
 import gpuemu
@@ -36,6 +37,14 @@ MODEL = gpuemu.models()["cdna3_f16"]
             lambda: modifiers.check(MIXED, abid=1, legality="llvm"),
             errors.IllegalModifier,
             "abid=1; the assembler has no abid operand on f8f6f4",
+        ),
+        *(
+            (
+                lambda name=name: modifiers.check(MIXED, **{name: np.array(["strict", "a"])}),
+                errors.BadValue,
+                rf"{name}=array.*; legal: \w+, \w+",
+            )
+            for name in ("legality", "broadcast", "output_layout")
         ),
     ],
 )

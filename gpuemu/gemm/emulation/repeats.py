@@ -57,9 +57,10 @@ def key(a: Any, b: Any, c: Any, alpha: Any, beta: Any, options: tuple[Any, ...])
     if c is not None:
         if type(c) is not kind:
             return None
-        addend = (c.dtype, c.shape, c.strides)
+        addend = (c.dtype, c.shape, c.strides, c.device.id)
     return (
-        a.dtype, a.shape, a.strides, b.dtype, b.shape, b.strides, addend, beta != 0,
+        a.dtype, a.shape, a.strides, a.device.id, b.dtype, b.shape, b.strides, b.device.id,
+        addend, beta != 0,
         sys.modules["cupy"].cuda.runtime.getDevice(), options,
     )  # fmt: skip
 

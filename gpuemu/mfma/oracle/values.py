@@ -28,11 +28,23 @@ def used_mantissa(model: Model, fmt: Format) -> int:
 def decode(bits: Array, fmt: Format, model: Model) -> Array:
     """Return items as exact float64, cut to the model's input bits, flushed if it flushes."""
     cut = fmt.mantissa_bits - used_mantissa(model, fmt)
-    if cut:
-        bits = bits & bits.dtype.type(~((1 << cut) - 1) & ((1 << fmt.bits) - 1))
-    with np.errstate(invalid="ignore"):  # a signalling NaN becomes a quiet one
-        values = bits.view(fmt.dtype).astype(np.float64)
+    kept = ((1 << fmt.bits) - 1) >> cut << cut
+    if cut == 0:
+        values = _values(bits, fmt)
+    elif fmt.nan in ("negative-zero", "all-ones"):
+        # NaN is a code or two there: cutting could lose them, or arrive at them.
+        whole = _values(bits, fmt)
+        magnitude = _values(bits & bits.dtype.type(kept ^ 1 << fmt.bits - 1), fmt)
+        values = np.where(np.isnan(whole), whole, np.copysign(magnitude, whole))
+    else:
+        values = _values(bits & bits.dtype.type(kept), fmt)
     return flush_to_plus_zero(values, fmt.emin) if model.flush_inputs else values
+
+
+def _values(bits: Array, fmt: Format) -> Array:
+    """Return items as exact float64."""
+    with np.errstate(invalid="ignore"):  # a signalling NaN becomes a quiet one
+        return np.asarray(bits.view(fmt.dtype).astype(np.float64))
 
 
 def decode_accumulator(bits: Array, model: Model) -> Array:

@@ -57,9 +57,7 @@ class Matrix:
     @property
     def pointer(self) -> int:
         """Address of the first element."""
-        if isinstance(self.memory, np.ndarray):
-            return int(self.memory.ctypes.data)
-        return int(self.memory.data.ptr)
+        return address(self.memory)
 
     @property
     def module(self) -> Any:
@@ -70,6 +68,11 @@ class Matrix:
     def array(self) -> Any:
         """The matrix as (rows, columns), a view."""
         return self.memory.swapaxes(0, 1) if self.order == col_major else self.memory
+
+    def assign(self, array: Any) -> None:
+        """Overwrite the matrix with an array (rows, columns) of either library."""
+        own = isinstance(self.memory, np.ndarray)
+        self.array[...] = arrays.to_numpy(array) if own else arrays.to_cupy(array)
 
     def planes(self) -> list[np.ndarray[Any, Any]]:
         """Return (rows, columns) NumPy arrays of the real and, for complex, the imaginary parts."""
@@ -140,6 +143,32 @@ def array_module(memory: Any) -> Any:
     return cupy
 
 
+def address(memory: Any) -> int:
+    """Return where the first element of an array (NumPy or CuPy) lies."""
+    return int(memory.ctypes.data if isinstance(memory, np.ndarray) else memory.data.ptr)
+
+
+def _bounds(memory: Any) -> tuple[int, int]:
+    """Return the addresses of the first byte and of the one after the last."""
+    if 0 in memory.shape:
+        return 0, 0
+    first = address(memory)
+    steps = [(n - 1) * stride for n, stride in zip(memory.shape, memory.strides, strict=True)]
+    below, above = sum(min(x, 0) for x in steps), sum(max(x, 0) for x in steps)
+    return first + below, first + above + memory.itemsize
+
+
+def overlaps(memory: Any, *matrices: Matrix | None) -> bool:
+    """Tell whether an array (NumPy or CuPy) may share memory with any matrix that is there.
+
+    Bounds are compared: memory between the rows of a matrix counts as its own. They are addresses,
+    for CuPy's own test knows views of one CuPy array only, not those of another library's.
+    """
+    start, stop = _bounds(memory)
+    others = (_bounds(x.memory) for x in matrices if x)
+    return any(start < above and below < stop for below, above in others)
+
+
 def _accepted(element: Element, parts: int) -> tuple[np.dtype[Any], ...]:
     """Return the dtypes that hold an element: its own, its complex one, bits where CuPy has no
     dtype."""
@@ -169,6 +198,11 @@ def _convert(
             f"{name} has dtype {array.dtype}, the descriptor's {name} is {element}: {rule}; "
             f"legal: {' or '.join(map(str, accepted))}"
             + ("" if streaming else f", or {name.lower()}_load_op=")
+        )
+    if array.dtype.kind == "c" and accepted[0].kind != "c":
+        raise BadType(
+            f"{name} has dtype {array.dtype}, the descriptor's {name} is {element}: the conversion "
+            f"drops the imaginary part; legal: {' or '.join(map(str, accepted))}"
         )
     return array.astype(accepted[0])
 
@@ -201,7 +235,7 @@ def matrix(
                 f"{name.lower()}_load_op with EnableInputStreaming, which promises that there "
                 "is none"
             )
-        x = load_op(x)
+        x = native(load_op(x), f"the result of {name.lower()}_load_op")
     x = _convert(x, name, element, parts, load_op is not None, streaming)
     pairs = parts == 2 and x.dtype.kind != "c"
     if x.ndim != 2 + pairs or (pairs and x.shape[2] != 2):
@@ -244,19 +278,26 @@ def factor(value: Any, name: str, element: Element, parts: int) -> tuple[Any, ..
     """Return alpha or beta as one or two scalars of C's dtype."""
     if not isinstance(value, numbers.Complex):
         raise BadType(f"{name}={value!r}; legal: a number")
-    number = complex(value)
-    if number.imag and parts == 1:
+    if value.imag and parts == 1:
         raise BadValue(f"{name}={value!r} is complex; the descriptor is real")
-    pieces: tuple[Any, ...] = (number.real, number.imag) if parts == 2 else (value,)
+    pieces: tuple[Any, ...] = (value.real, value.imag)[:parts]
     if element.is_integer:
         low, high = np.iinfo(element.dtype).min, np.iinfo(element.dtype).max
-        for piece in pieces:
-            if piece != int(piece) or not low <= piece <= high:
-                raise BadValue(
-                    f"{name}={value!r}: C is {element}; legal: an integer from {low} to {high}"
-                )
+        # Python's own numbers compare exactly; NumPy's would round the limits of 64 bits.
+        pieces = tuple(x.item() if isinstance(x, np.generic) else x for x in pieces)
+        if not all(low <= x <= high and x == int(x) for x in pieces):
+            raise BadValue(
+                f"{name}={value!r}: C is {element}; legal: an integer from {low} to {high}"
+            )
         pieces = tuple(map(int, pieces))
-    return tuple(element.dtype.type(piece) for piece in pieces)
+    try:
+        with np.errstate(over="ignore"):  # beyond C's range is infinity
+            return tuple(element.dtype.type(x) for x in pieces)
+    except OverflowError:
+        raise BadValue(
+            f"{name}={value!r} does not fit in binary64; legal: a float, infinity included, or a "
+            "number in its range"
+        ) from None
 
 
 def is_zero(value: Sequence[Any]) -> bool:

@@ -8,6 +8,7 @@ sum: `Descriptor.finalize` checks those, and everything that runs a descriptor c
 
 from __future__ import annotations
 
+import inspect
 import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -33,6 +34,7 @@ from .operators import (
     Type,
     WithPipeline,
     col_major,
+    integer,
 )
 from .target import Target
 from .traits import Traits
@@ -254,15 +256,25 @@ def _check_leading_dimension(d: Descriptor, lead: LeadingDimension) -> None:
             )
 
 
-def _tuple(kind: Callable[..., Operator]) -> Callable[[Any], Operator]:
+def _tuple(kind: type[Operator]) -> Callable[[Any], Operator]:
     """Return a builder that spreads a sequence (or named tuple) and passes a single value alone."""
 
     def build(value: Any) -> Operator:
-        if isinstance(value, Operator):
+        if isinstance(value, kind):
             return value
+        if isinstance(value, Operator):
+            raise BadType(
+                f"{kind.keyword}={value!r} is a {type(value).__name__}; legal: a {kind.__name__}, "
+                "or its arguments"
+            )
+        arguments = value if isinstance(value, (tuple, list)) else (value,)
         if hasattr(value, "x") and hasattr(value, "y") and hasattr(value, "z"):
-            return kind(value.x, value.y, value.z)
-        return kind(*value) if isinstance(value, (tuple, list)) else kind(value)
+            arguments = (value.x, value.y, value.z)
+        try:
+            inspect.signature(kind).bind(*arguments)
+        except TypeError as error:
+            raise BadType(f"{kind.keyword}={value!r}: {error}") from None
+        return kind(*arguments)
 
     return build
 
@@ -281,8 +293,6 @@ def _flag(kind: type[Operator]) -> Callable[[Any], Operator | None]:
 def _sm(value: Any) -> Operator:
     """Build SM from an operator, 900, (900, "arch_specific"), a compute capability pair, or None:
     the device."""
-    if isinstance(value, SM):
-        return value
     if value is None:
         from .device import current_capability
 
@@ -291,8 +301,8 @@ def _sm(value: Any) -> Operator:
         except BackendUnavailable as error:
             raise BackendUnavailable(f"sm=None means the current device: {error}") from error
     if isinstance(value, (tuple, list)) and len(value) == 2 and not isinstance(value[1], str):
-        return SM(value[0] * 100 + value[1] * 10)
-    return SM(*value) if isinstance(value, (tuple, list)) else SM(value)
+        return SM(100 * integer(value[0], "sm major") + 10 * integer(value[1], "sm minor"))
+    return _tuple(SM)(value)
 
 
 def _execution(value: Any) -> Operator:

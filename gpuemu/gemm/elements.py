@@ -72,10 +72,16 @@ ELEMENTS: dict[str, Element] = {
             np.dtype(ml_dtypes.float8_e4m3fn),
             False,
             4,
-            ("e4m3", "float8_e4m3fn"),
+            ("e4m3", "float8_e4m3fn", "__nv_fp8_e4m3"),
         ),
         Element(
-            "f8e5m2", 8, "float", np.dtype(ml_dtypes.float8_e5m2), False, 3, ("e5m2", "float8_e5m2")
+            "f8e5m2",
+            8,
+            "float",
+            np.dtype(ml_dtypes.float8_e5m2),
+            False,
+            3,
+            ("e5m2", "float8_e5m2", "__nv_fp8_e5m2"),
         ),
         Element("f16", 16, "float", np.dtype(np.float16), True, 11, ("half", "__half", "float16")),
         Element(

@@ -3,18 +3,18 @@ caller's kind of array."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from .. import dispatch
 from ..backends import arrays
-from ..errors import BadShape, BadValue, Mismatch
+from ..errors import BadShape, BadType, BadValue, Mismatch
 from . import oracle
-from .call import GemmCall, LoadOp, Matrix, make_call, matrix
+from .call import GemmCall, LoadOp, Matrix, make_call, matrix, overlaps
 from .descriptor import Descriptor, finished
-from .operators import RequiredMantissaBits, StaticBlockDim, WithPipeline
+from .kernel_plan import Dim3
+from .operators import RequiredMantissaBits, StaticBlockDim, WithPipeline, integer
 
 Launch = tuple[int, ...]
 
@@ -81,7 +81,7 @@ def execute(
         raise BadValue(
             "a descriptor with WithPipeline runs through suggest_pipeline or make_pipeline only"
         )
-    check_launch(d, launch)
+    threads = check_launch(d, launch)
     call = make_call(d, a, b, c, alpha, beta, a_load_op=a_load_op, b_load_op=b_load_op)
     if call.extents != d.size:
         raise BadShape(
@@ -90,21 +90,22 @@ def execute(
     need = d.shared_memory_needed
     if need > d.shared_memory_available:
         raise BadValue(
-            f"the tile needs {need} bytes of shared memory; {d.sm.name} has "
+            f"the tile needs {need} bytes of shared memory; {d.target_name} has "
             f"{d.shared_memory_available}"
         )
-    return compute(call, backend, out, a, launch)
+    return compute(call, backend, out, a, threads)
 
 
-def check_launch(d: Descriptor, launch: Launch | None) -> None:
-    """Check the launch rule, which the original leaves unchecked.
+def check_launch(d: Descriptor, launch: Launch | None) -> Dim3 | None:
+    """Return the threads of a launch along x, y and z, after checking the launch rule, which the
+    original leaves unchecked.
 
     Lower dimensions equal BlockDim's, the last that BlockDim uses may be larger; higher ones are
     free (the caller predicates them). StaticBlockDim promises that both are equal.
     """
     if launch is None:
-        return
-    given = (*launch, 1, 1)[:3]
+        return None
+    given = _dim3(launch)
     own = d.block_dim
     if StaticBlockDim in d and given != own:
         raise BadValue(f"launched with {given} threads; StaticBlockDim promises exactly {own}")
@@ -118,6 +119,22 @@ def check_launch(d: Descriptor, launch: Launch | None) -> None:
         )
     if np.prod(given) > 1024:
         raise BadValue(f"launched with {np.prod(given)} threads; a block has at most 1024")
+    return given
+
+
+def _dim3(launch: Launch) -> Dim3:
+    legal = "legal: a tuple of one to three integers"
+    if not isinstance(launch, (tuple, list)):
+        raise BadType(f"launch={launch!r} is a {type(launch).__name__}; {legal}")
+    if not 1 <= len(launch) <= 3:
+        raise BadValue(f"launch={launch!r}; {legal}")
+    x, y, z = (
+        integer(value, f"launch {name}")
+        for value, name in zip((*launch, 1, 1), "xyz", strict=False)
+    )
+    if min(x, y, z) < 1:
+        raise BadValue(f"launch={launch!r}; legal: 1 thread and more in every dimension")
+    return x, y, z
 
 
 def compute(
@@ -125,7 +142,7 @@ def compute(
     backend: str,
     out: Any = None,
     template: Any = None,
-    launch: Launch | None = None,
+    launch: Dim3 | None = None,
 ) -> Any:
     """Run a validated call; return the result as the kind of array that `template` is."""
     if call.how.kind == "mfma":
@@ -133,8 +150,8 @@ def compute(
 
         return finish(call, run_target(call, backend), out, template)
     target = where = output(call, out)
-    if call.c is not None and target is not None:  # out may be C itself, which "check" reads twice
-        call = replace(call, c=replace(call.c, memory=call.c.memory.copy()))
+    if target is not None and overlaps(target.memory, call.a, call.b, call.c):
+        where = None  # tiles, and the oracle of "check", read operands after others are stored
     result = dispatch.run(
         backend,
         {
@@ -148,7 +165,7 @@ def compute(
     if target is None:
         return arrays.like(result.array, template if template is not None else call.a.memory)
     if result.memory is not target.memory:
-        target.memory[...] = _as_kind(result.memory, target.memory)
+        target.assign(result.array)
     return out
 
 
@@ -158,21 +175,21 @@ def finish(call: GemmCall, acc: Any, out: Any = None, template: Any = None) -> A
     if arrays.on_cuda(acc) and (target is None or arrays.on_cuda(target.memory)):
         from . import device
 
-        done = device.finish_cuda(call, arrays.to_cupy(acc), target)
-        kind = template if template is not None else call.a.memory
-        return out if target is not None else arrays.like(done.array, kind)
+        apart = target is not None and not overlaps(target.memory, call.c)
+        done = device.finish_cuda(call, arrays.to_cupy(acc), target if apart else None)
+        if target is None:
+            return arrays.like(done.array, template if template is not None else call.a.memory)
+        if not apart:
+            target.assign(done.array)
+        return out
     product = arrays.to_numpy(acc)
     old = call.c.planes() if call.c else None
     result = call.empty(np)
     result.planes()[0][...] = oracle.epilogue([product], old, call.alpha, call.beta, call.target)[0]
     if target is None:
         return arrays.like(result.array, template if template is not None else call.a.memory)
-    target.memory[...] = _as_kind(result.memory, target.memory)
+    target.assign(result.array)
     return out
-
-
-def _as_kind(memory: Any, like: Any) -> Any:
-    return arrays.to_numpy(memory) if isinstance(like, np.ndarray) else arrays.to_cupy(memory)
 
 
 def output(call: GemmCall, out: Any) -> Matrix | None:
@@ -183,14 +200,15 @@ def output(call: GemmCall, out: Any) -> Matrix | None:
     m, n, _ = call.extents
     if target.shape != (m, n):
         raise BadShape(f"out is {target.shape}; the result is {(m, n)}")
+    if isinstance(target.memory, np.ndarray) and not target.memory.flags.writeable:
+        raise BadValue("out is read-only; legal: an array that can be written")
     return target
 
 
-def _cuda(call: GemmCall, out: Matrix | None, launch: Launch | None) -> Matrix:
+def _cuda(call: GemmCall, out: Matrix | None, launch: Dim3 | None) -> Matrix:
     from . import device
 
-    padded = None if launch is None else (*launch, 1, 1)[:3]
-    return device.run_cuda(call, out, padded)  # type: ignore[arg-type]  # three integers
+    return device.run_cuda(call, out, launch)
 
 
 def _host(call: GemmCall, out: Matrix | None) -> Matrix:

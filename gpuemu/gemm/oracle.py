@@ -85,7 +85,9 @@ def _fma_tame(a: Array, b: Array, c: Array) -> Array:
     total = high + upper
     part = total - high
     total_low = (high - (total - part)) + (upper - part)
-    return np.asarray(total + round_to_odd_sum(total_low, upper_low))
+    rounded = total + round_to_odd_sum(total_low, upper_low)
+    # Sums of zeros above lose the sign of -0: there the plain expression is exact.
+    return np.where(((a == 0) | (b == 0)) & (c == 0), high + c, rounded)
 
 
 def _fma_exact(a: float, b: float, c: float) -> float:

@@ -13,7 +13,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BadShape, BadType, BadValue, PipelineRefused
-from .call import GemmCall, Matrix, check_alignment, factor, is_zero, make_call, matrix, native
+from .call import (
+    GemmCall,
+    Matrix,
+    check_alignment,
+    factor,
+    is_zero,
+    make_call,
+    matrix,
+    native,
+    overlaps,
+)
 from .operators import EnableInputStreaming
 from .pipeline_rules import (
     PipelineError,
@@ -132,11 +142,23 @@ class Pipeline:
         -----
         A native pipeline reads A and B now; an emulated one has them from its creation.
         """
-        results = []
-        for index, call in enumerate(self._calls):
-            old = c[index] if self._batched and c is not None else c
-            target = out[index] if self._batched and out is not None else out
-            results.append(self._one(call, old, alpha, beta, target, backend))
+        from .execute import output
+
+        first = self._calls[0]
+        read = not is_zero(factor(beta, "beta", first.target, first.parts))
+        old = self._entries(c if read else None, "C")
+        calls = [with_epilogue(x, y, alpha, beta) for x, y in zip(self._calls, old, strict=True)]
+        stores = self._entries(out, "out")
+        pairs = zip(calls, stores, strict=True)
+        targets = [x for call, store in pairs if (x := output(call, store)) is not None]
+        operands = (x for call in calls for x in (call.a, call.b, call.c))
+        if targets and overlaps(native(out, "out"), *operands):
+            # Every entry is computed before the first is stored: it may be another's operand.
+            results = [self._one(call, None, backend) for call in calls]
+            for target, result in zip(targets, results, strict=True):
+                target.assign(result)
+        else:
+            results = [self._one(call, x, backend) for call, x in zip(calls, stores, strict=True)]
         if out is not None:
             return out
         if not self._batched:
@@ -151,11 +173,20 @@ class Pipeline:
 
         return numpy.stack(results)
 
-    def _one(self, call: GemmCall, c: Any, alpha: Any, beta: Any, out: Any, backend: str) -> Any:
+    def _entries(self, array: Any, name: str) -> list[Any]:
+        """Return what belongs to every batch entry: a matrix, or None where there is no array."""
+        count = len(self._calls)
+        if array is None or not self._batched:
+            return [array] * count
+        whole = native(array, name)
+        if whole.shape[:1] != (count,):
+            raise BadShape(f"{name} has shape {tuple(whole.shape)}; legal: {count} batch entries")
+        return list(whole)
+
+    def _one(self, call: GemmCall, out: Any, backend: str) -> Any:
         from .execute import compute
         from .ragged import emulate
 
-        call = with_epilogue(call, c, alpha, beta)
         if not self.emulation_slices:
             return compute(call, backend, out)
 

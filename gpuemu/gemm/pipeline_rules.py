@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from ..errors import BadValue
-from .operators import RequiredMantissaBits, WithPipeline, integer
+from .operators import SM, RequiredMantissaBits, WithPipeline, integer
 from .storage import round_up
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def check_static(d: Descriptor, depth: int | None, storage: str, emulated: bool)
     if fits < (depth or 1):
         raise BadValue(
             f"{depth or 1} stage(s) of {stage_bytes(d, emulated)} bytes do not fit in the "
-            f"{d.shared_memory_available} bytes of shared memory of {d.sm.name}; legal: a "
+            f"{d.shared_memory_available} bytes of shared memory of {d.target_name}; legal: a "
             "smaller tile" + (f", or depth up to {fits}" if fits else "")
         )
 
@@ -174,9 +174,10 @@ def emulates(d: Descriptor, emulation: str) -> bool:
     if request is None or emulation == "never":
         return False
     precision = d.precision.a
+    arch = d.sm.arch if SM in d else 0
     beyond = request.bits > precision.significand
     return (
         emulation == "always"
         or beyond
-        or request.bits <= EMULATION_PAYS.get((precision.name, d.sm.arch), 64)
+        or request.bits <= EMULATION_PAYS.get((precision.name, arch), 64)
     )

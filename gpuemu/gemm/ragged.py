@@ -16,7 +16,7 @@ import numpy as np
 from ..backends import arrays
 from ..errors import BadValue
 from .arithmetic import arithmetic
-from .call import GemmCall, Matrix, check_alignment, factor, make_call
+from .call import GemmCall, Matrix, check_alignment, factor, make_call, overlaps
 from .execute import compute, finish, output
 from .operators import LeadingDimension, RequiredMantissaBits, Size, col_major
 from .storage import round_up
@@ -250,17 +250,18 @@ def run_ragged(
 def _run_padded(call: GemmCall, plan: RaggedPlan, backend: str, out: Any, template: Any) -> Any:
     """Pad K, and for "pad" M and N too; under "mask" the kernel reads rows beyond the extents as
     zeros."""
+    target = output(call, out)
     m, n, k = plan.executed
     rows, columns, _ = (m, n, k) if plan.strategy == "pad" else call.extents
     old = _padded(call.c, rows, columns) if call.c else None
     padded = replace(call, a=_padded(call.a, rows, k), b=_padded(call.b, k, columns), c=old)
     if plan.strategy == "mask":
         return compute(padded, backend, out, template)
-    result = compute(padded, backend, None, template)[: call.extents[0], : call.extents[1]]
-    if out is None:
+    kind = template if target is None else target.memory
+    result = compute(padded, backend, None, kind)[: call.extents[0], : call.extents[1]]
+    if target is None:
         return result
-    same_kind = arrays.kind(result) == arrays.kind(out)
-    out[...] = result if same_kind else arrays.like(result, out)
+    target.assign(result)
     return out
 
 
@@ -283,14 +284,22 @@ def _run_split(
             out,
             template,
         )
-    target = output(call, out) or call.empty(call.a.module)
+    target = output(call, out)
+    if target is None or overlaps(target.memory, call.a, call.b, call.c):
+        result = call.empty(call.a.module)  # no piece overwrites what a later one reads
+    else:
+        result = target
     one = factor(1, "beta", call.target, call.parts)
     for piece, part in calls:
-        store = _cut(target, piece.m, piece.n)
+        store = _cut(result, piece.m, piece.n)
         if piece.accumulates:
             part = replace(part, c=store, beta=one)
         compute(part, backend, store.array)
-    return out if out is not None else arrays.like(target.array, template)
+    if target is None:
+        return arrays.like(result.array, template)
+    if result is not target:
+        target.assign(result.array)
+    return out
 
 
 def _pieces(call: GemmCall, plan: RaggedPlan) -> Iterator[tuple[Piece, GemmCall]]:

@@ -84,6 +84,12 @@ class Resolved(ABC):
         return target
 
     @property
+    def target_name(self) -> str:
+        """The target as its compiler spells it: "sm_90a", or "gfx942" on AMD."""
+        target: Target | None = self.get(Target)
+        return target.arch if target else self.sm.name
+
+    @property
     def precision(self) -> Precision:
         """Element types; (f32, f32, f32) by default."""
         return self.get(Precision) or Precision("f32")

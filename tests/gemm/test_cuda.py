@@ -188,6 +188,34 @@ def test_guards_on_the_device(strategy: str, names: Any) -> None:
     assert (edge == -7.5).all()
 
 
+@pytest.mark.parametrize("strategy", ["pad", "mask", "split"])
+def test_out_may_be_an_operand(strategy: str) -> None:
+    import cupy
+
+    d = describe(("f32",) * 3, (32, 32, 32)) + Arrangement(*["row_major"] * 3)
+    host = operands(d, 11, extents=(150, 150, 150))
+    want = matmul(d, *host, beta=2, ragged=strategy, backend="numpy")
+    for which in range(3):
+        given = [cupy.asarray(x) for x in host]
+        out = given[which]
+        assert matmul(d, *given, beta=2, out=out, ragged=strategy, backend="cuda") is out
+        assert np.array_equal(bits(out.get()), bits(want))
+
+
+def test_out_of_an_emulated_pipeline_may_overlap_c() -> None:
+    import cupy
+
+    d = describe(("f32",) * 3, (64, 64, 32)) + Arrangement(*["row_major"] * 3)
+    d = d + WithPipeline() + gemm.RequiredMantissaBits(23)
+    a, b, c = operands(d, 12, extents=(512, 512, 64))
+    want = suggest_pipeline(d, a, b, depth=1).value.execute(c, beta=2, backend="numpy")
+    buffer = cupy.zeros((513, 512), "f4")
+    buffer[:-1] = cupy.asarray(c)
+    p = suggest_pipeline(d, cupy.asarray(a), cupy.asarray(b), depth=1).value
+    p.execute(buffer[:-1], beta=2, out=buffer[1:], backend="cuda")
+    assert np.array_equal(bits(buffer[1:].get()), bits(want))
+
+
 def test_cupy_in_cupy_out_on_the_callers_stream() -> None:
     import cupy
 

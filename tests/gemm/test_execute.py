@@ -56,12 +56,31 @@ def test_the_epilogue_rounds_every_operation() -> None:
         (("f32",) * 3, {"alpha": 1j}, "alpha=1j is complex; the descriptor is real"),
         (("f32",) * 3, {"beta": 1}, "beta=1 but C is missing"),
         (("f32",) * 3, {"alpha": "1"}, "alpha='1'; legal: a number"),
+        (("i8", "i8", "i32"), {"alpha": np.nan}, "alpha=nan: C is i32; legal: an integer"),
+        (("i8", "i8", "i32"), {"alpha": np.float32(np.inf)}, "C is i32; legal: an integer"),
+        (("i8", "i8", "i32"), {"beta": -np.inf}, "beta=-inf: C is i32; legal: an integer"),
+        (("i16", "i16", "i64"), {"alpha": np.float64(2**63)}, "C is i64; legal: an integer"),
+        (("f32",) * 3, {"alpha": 10**400}, "alpha=1000.* does not fit in binary64"),
+        (("f64",) * 3, {"alpha": 10**400}, "alpha=1000.* does not fit in binary64"),
     ],
 )
 def test_bad_factors(names: Any, factors: Any, message: str) -> None:
     d = describe(names, (4, 4, 4))
     with pytest.raises((BadValue, BadType), match=message):
         execute(d, *operands(d)[:2], **factors)
+
+
+def test_factors_are_taken_as_they_are() -> None:
+    d = describe(("f32",) * 3, (4, 4, 4)) + ROWS
+    a, b, _ = operands(d)
+    want = execute(d, a, b, alpha=2, backend="numpy")
+    assert np.array_equal(execute(d, a, b, alpha=2 + 0j, backend="numpy"), want)
+    large = execute(d, np.ones_like(a), np.ones_like(b), alpha=1e300, backend="numpy")
+    assert np.isposinf(large).all()
+    d = describe(("i16", "i16", "i64"), (1, 1, 1), Type("complex")) + ROWS
+    one = np.array([[[1, 0]]], "i2")
+    got = execute(d, one, one, alpha=2**53 + 1, backend="numpy")
+    assert got.tolist() == [[[2**53 + 1, 0]]]
 
 
 def test_inputs_are_not_modified_and_out_is_written() -> None:
@@ -114,6 +133,11 @@ def test_operand_rejections() -> None:
             execute(d, *args, **options)
 
 
+def returning(value: Any) -> Any:
+    """Return a load operation that ignores its operand."""
+    return lambda _: value
+
+
 def test_conversions_are_lossless_or_asked_for() -> None:
     d = describe(("f32",) * 3, (4, 4, 4)) + ROWS
     a = operands(d)[0].astype("f2")
@@ -126,6 +150,11 @@ def test_conversions_are_lossless_or_asked_for() -> None:
     )
     with pytest.raises(BadType, match="legal: float32, or b_load_op="):
         execute(d, a, wide)
+    for result, message in ((None, "NoneType"), ([[1.0]], "list")):
+        with pytest.raises(BadType, match=f"the result of a_load_op is a {message}; legal: a "):
+            execute(d, a, a, a_load_op=returning(result), backend="numpy")
+    with pytest.raises(BadType, match=r"A has dtype complex64, .*: the conversion drops the imag"):
+        execute(d, a, a, a_load_op=lambda x: x + np.complex64(1j), backend="numpy")
     streaming = d + EnableInputStreaming()
     with pytest.raises(BadType, match="EnableInputStreaming uses operands as they lie"):
         execute(streaming, a, a)
@@ -180,6 +209,21 @@ def test_launch_rule(own: Any, launch: Any, fine: bool) -> None:
                 execute(d + StaticBlockDim(), a, b, launch=launch, backend="numpy")
     else:
         with pytest.raises(BadValue, match="launched with"):
+            execute(d, a, b, launch=launch, backend="numpy")
+
+
+def test_what_is_no_launch() -> None:
+    d = describe(("f32",) * 3, (4, 4, 4)) + BlockDim(32)
+    a, b = operands(d)[:2]
+    bad: list[tuple[Any, type[Exception], str]] = [
+        (("a",), BadType, "launch x='a' is a str; legal: an integer"),
+        (32, BadType, "launch=32 is a int; legal: a tuple of one to three integers"),
+        ((32, 1, 1, 99), BadValue, r"launch=\(32, 1, 1, 99\); legal: a tuple of one to three"),
+        ((), BadValue, r"launch=\(\); legal: a tuple of one to three"),
+        ((32, 0), BadValue, r"launch=\(32, 0\); legal: 1 thread and more in every dimension"),
+    ]
+    for launch, kind, message in bad:
+        with pytest.raises(kind, match=message):
             execute(d, a, b, launch=launch, backend="numpy")
 
 

@@ -162,6 +162,18 @@ def test_device_arrays_are_used_where_they_lie(
     assert np.array_equal(bits(got.get()), bits(want))
 
 
+def test_out_may_be_an_operand_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    cuda_on_threads.install(monkeypatch)
+    d = describe(("f32",) * 3, (16, 16, 16), (32,))
+    a, b, c = operands(d, 2)
+    want = execute(d, a, b, c, beta=2, backend="numpy")
+    for which in (1, 2):  # B and C have the storage order of the result
+        given = [asarray(x) for x in (a, b, c)]
+        out = given[which]
+        assert execute(d, *given, beta=2, out=out, backend="check") is out
+        assert np.array_equal(bits(out.get()), bits(want))
+
+
 def test_sixteen_byte_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     d = describe(("f16", "f16", "f32"), (32, 16, 32)) + Alignment(16, 16, 16)
     plan = check(d, monkeypatch, (45, 19, 160))

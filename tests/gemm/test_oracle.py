@@ -21,6 +21,7 @@ from .problems import (
     ROWS,
     bits,
     describe,
+    needs_host,
     operands,
 )
 
@@ -70,6 +71,27 @@ def test_fma64_at_the_ends_of_the_range() -> None:
     for a, b, c, want in cases:
         got = oracle.fma64(np.array(a), np.array(b), np.array(c))
         assert bits(got) == bits(np.array(want)), (a, b, c)
+
+
+def test_fma64_keeps_the_sign_of_zero() -> None:
+    cases = [
+        (-0.0, 1.0, -0.0, -0.0),
+        (0.0, -1.0, -0.0, -0.0),
+        (0.0, 1.0, -0.0, 0.0),
+        (-0.0, 1.0, 0.0, 0.0),
+        (1.0, 1.0, -1.0, 0.0),
+        (-0.0, 1.0, 2.0, 2.0),
+    ]
+    a, b, c, want = np.array(cases).T
+    assert np.array_equal(bits(oracle.fma64(a, b, c)), bits(want))
+
+
+@needs_host
+def test_a_chain_of_f64_keeps_a_product_that_vanishes_below_zero() -> None:
+    d = describe(("f64",) * 3, (8, 8, 2)) + ROWS
+    a, b = np.empty((8, 2)), np.ones((2, 8))
+    a[:], b[0] = (-1e-200, -0.0), 1e-200
+    assert np.signbit(execute(d, a, b, backend="check")).all()
 
 
 @pytest.mark.parametrize(("name", "bits_"), [("f32", 24), ("f64", 53)])

@@ -134,3 +134,24 @@ def test_operators_pickle() -> None:
     for op in OPERATORS:
         assert pickle.loads(pickle.dumps(op)) == op
     assert pickle.loads(pickle.dumps(total(OPERATORS))) == total(OPERATORS)
+
+
+def test_the_compilers_names_of_8_bit_floats() -> None:
+    got = parse("Precision<__nv_fp8_e4m3, __nv_fp8_e5m2, float>()")
+    assert got == Descriptor() + Precision("f8e4m3fn", "f8e5m2", "f32")
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"size": Block()}, r"size=Block\(\) is a Block; legal: a Size, or its arguments"),
+        ({"alignment": None}, r"alignment=None: missing a required argument: 'b'"),
+        ({"alignment": (16, 16)}, r"alignment=\(16, 16\): missing a required argument: 'c'"),
+        ({"size": (1, 2, 3, 4)}, r"size=\(1, 2, 3, 4\): too many positional arguments"),
+        ({"sm": (9, 0, 1)}, r"sm=\(9, 0, 1\): too many positional arguments"),
+        ({"sm": (None, 1)}, r"sm major=None is a NoneType; legal: an integer"),
+    ],
+)
+def test_bad_keyword_values(keywords: Any, message: str) -> None:
+    with pytest.raises(BadType, match=message):
+        Descriptor(**keywords)

@@ -14,6 +14,7 @@ from gpuemu.gemm import (
     Block,
     Function,
     Precision,
+    RequiredMantissaBits,
     Size,
     Target,
     Type,
@@ -103,6 +104,19 @@ def test_compare_shows_where_two_chips_part() -> None:
     same = compare(d, a * 0, b, [SM(900), Target("gfx942")], backend="numpy")
     assert same
     assert same.differences[0].count == 0
+
+
+def test_refusals_name_the_target() -> None:
+    large = D.replace(Size(256, 256, 64)) + Target("gfx942")
+    a, b, _ = operands(large)
+    with pytest.raises(BadValue, match=r"needs .* bytes of shared memory; gfx942 has 65536"):
+        execute(large, a, b)
+    with pytest.raises(BadValue, match=r"do not fit in the 65536 bytes .* of gfx942; legal"):
+        suggest_pipeline(large + WithPipeline(), a, b, depth=16)
+    d = Size(32, 32, 16) + Precision("f32") + Function("MM") + Block() + WithPipeline()
+    d = d + RequiredMantissaBits(23) + Target("gfx942")
+    a, b, _ = operands(d)
+    assert suggest_pipeline(d, a, b, depth=1, emulation="auto").value.emulation_slices == 3
 
 
 def test_rejections() -> None:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
 
 import gpuemu
-from gpuemu.backends import cuda
+from gpuemu.backends import ahead, cuda
 from gpuemu.errors import BadValue
 from gpuemu.mfma import device, models, sparse
 from gpuemu.mfma import execute as door
@@ -35,18 +33,16 @@ def kernels() -> list[tuple[str, dict[str, int | str]]]:
     return [(k.source, k.defines) for k in made]
 
 
-def compile_one(job: tuple[str, dict[str, int | str], str]) -> None:
-    cuda.cubin_path(*job)
-
-
 @pytest.fixture(scope="module", autouse=True)
-def compiled() -> Iterator[None]:
-    """Compile on every core first: one after the other takes minutes."""
-    arch = cuda.device_arch()
-    jobs = [(source, defines, arch) for source, defines in kernels()]
-    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
-        list(pool.map(compile_one, jobs, chunksize=2))
-    yield
+def compiled() -> None:
+    """Compile on every core first, each process of pytest its share: one after the other takes
+    minutes.
+    """
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    arch, mine = cuda.device_arch(), kernels()[worker::workers]
+    with ThreadPoolExecutor(max(1, ahead.cores() // workers)) as pool:
+        list(pool.map(lambda kernel: cuda.cubin_path(*kernel, arch), mine))
 
 
 def stacked(i: gpuemu.Instruction, m: mods.Modifiers, rng: np.random.Generator) -> dict[str, Any]:

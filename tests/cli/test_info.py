@@ -14,10 +14,14 @@ from gpuemu.errors import BackendUnavailable
 
 
 def test_a_processor_without_proc(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(*_: Any, **__: Any) -> Any:
-        raise FileNotFoundError
+    opened = Path.open
 
-    monkeypatch.setattr(Path, "open", missing)
+    def without_proc(path: Path, *args: Any, **options: Any) -> Any:
+        if path.parts[:2] == ("/", "proc"):
+            raise FileNotFoundError
+        return opened(path, *args, **options)
+
+    monkeypatch.setattr(Path, "open", without_proc)
     monkeypatch.setattr(platform, "processor", lambda: "")
     monkeypatch.setattr(platform, "machine", lambda: "riscv64")
     assert machine.info()["processor"] == "riscv64"

@@ -36,12 +36,7 @@ F16 = "v_mfma_f32_16x16x16_f16"
 FAULTY = Campaign("campaign_subjects:faulty", instruction="*4x4x4*f16*", cases=400, batch=1 << 17)
 
 
-@pytest.fixture(autouse=True)
-def _subjects_on_the_path(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(HERE))
-    drive.side.cache_clear()
-    yield
-    drive.side.cache_clear()
+pytestmark = pytest.mark.usefixtures("subjects_on_the_path")
 
 
 def same(records: Any) -> list[Record]:

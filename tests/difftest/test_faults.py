@@ -32,12 +32,7 @@ PATTERNS: dict[str, Any] = {"instruction": "v_mfma_f32_16x16x16*f16", "arch": "g
 SMALL = Campaign("bad_subjects:segfaults", cases=160, seed=5, timeout=30.0, **PATTERNS)
 
 
-@pytest.fixture(autouse=True)
-def _subjects_on_the_path(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(Path(__file__).parent))
-    drive.side.cache_clear()
-    yield
-    drive.side.cache_clear()
+pytestmark = pytest.mark.usefixtures("subjects_on_the_path")
 
 
 def bare(records: Any) -> list[Record]:

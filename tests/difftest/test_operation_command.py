@@ -22,15 +22,7 @@ from gpuemu.difftest.cases import plan
 from gpuemu.difftest.catalogue import choose, find
 from gpuemu.errors import BadValue, UnknownInstruction
 
-HERE = Path(__file__).parent
-
-
-@pytest.fixture(autouse=True)
-def _subjects_on_the_path(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(HERE))
-    drive.side.cache_clear()
-    yield
-    drive.side.cache_clear()
+pytestmark = pytest.mark.usefixtures("subjects_on_the_path")
 
 
 def test_what_patterns_choose() -> None:

@@ -19,7 +19,6 @@ from operation_rows import (
 )
 
 from gpuemu.difftest import subjects
-from gpuemu.difftest.campaign import drive
 from gpuemu.difftest.campaign.campaign import Campaign
 from gpuemu.difftest.cases import plan
 from gpuemu.difftest.catalogue import find
@@ -29,12 +28,7 @@ from gpuemu.tile.numeric import DATA_TYPES
 HERE = Path(__file__).parent
 
 
-@pytest.fixture(autouse=True)
-def _subjects_on_the_path(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(HERE))
-    drive.side.cache_clear()
-    yield
-    drive.side.cache_clear()
+pytestmark = pytest.mark.usefixtures("subjects_on_the_path")
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ from operation_rows import (
 )
 
 from gpuemu.difftest import bundle_cases, runner, shrink, subjects
-from gpuemu.difftest.campaign import drive, engine
+from gpuemu.difftest.campaign import engine
 from gpuemu.difftest.campaign.campaign import Campaign
 from gpuemu.difftest.cases import from_json, plan
 from gpuemu.difftest.catalogue import find
@@ -34,15 +33,7 @@ from gpuemu.difftest.operation import ArrayOperation, Arrays, pairwise
 from gpuemu.difftest.subjects import Subject, SubjectFailed, SubjectHung
 from gpuemu.tile.numeric import NV, NX, UF
 
-HERE = Path(__file__).parent
-
-
-@pytest.fixture(autouse=True)
-def _subjects_on_the_path(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(HERE))
-    drive.side.cache_clear()
-    yield
-    drive.side.cache_clear()
+pytestmark = pytest.mark.usefixtures("subjects_on_the_path")
 
 
 # ---- cases

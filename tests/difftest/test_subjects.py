@@ -24,9 +24,7 @@ GOOD = {"a": NONE, "b": NONE, "c": np.zeros((3, 4, 64), np.uint32)}
 BAD = GOOD | {"a": NONE + np.uint32(0xBAD)}
 
 
-@pytest.fixture(autouse=True)
-def _subjects_on_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+pytestmark = pytest.mark.usefixtures("subjects_on_the_path")
 
 
 def load(name: str, timeout: float = 30.0) -> Any:
